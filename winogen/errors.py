@@ -41,5 +41,9 @@ class CacheUnavailable(BuildError):
     """The kernel cache cannot be read or written."""
 
 
+class UnsupportedSystem(WinogenError, ImportError):
+    """This system lacks what running kernels takes; the message says what."""
+
+
 class OutOfMemory(WinogenError, MemoryError):
     """The system refused memory; the message says how much, and what for."""

@@ -81,8 +81,9 @@ def test_what_stops_winogen_is_the_exit_status(found, monkeypatch, name, value, 
     assert f"{name}={value}" in by_topic["environment"][0]["text"]
 
 
-def test_without_a_compiler_its_cure_is_named(found, monkeypatch):
+def test_without_a_compiler_and_kernels_a_cure_is_named(found, here, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv("WINOGEN_CACHE", str(here / "cache"))
     (compiler,) = found(status=1)["compiler"]
     assert compiler["text"] == "CC: got 'no-such-compiler', which is not a program"
     assert "apt install gcc" in compiler["cure"]

@@ -27,6 +27,7 @@ LAYERS = {
     "im2col": ((40, 35, 3, 3), (1, 35, 9, 20), dict(padding=1), "im2col"),
     "pixels": ((2, 40, 3, 3), (1, 40, 9, 20), dict(padding=1), "direct"),
     "planes": ((40, 70, 1, 1), (1, 70, 8, 20), {}, "direct"),
+    "patches": ((40, 18, 2, 2), (1, 18, 16, 40), dict(stride=2), "direct"),
     "mcmr": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "mcmr"),
     "winograd1d": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "winograd1d"),
     "winograd2d": ((40, 35, 3, 3), (2, 35, 7, 9), dict(padding=1), "winograd2d"),
@@ -93,6 +94,7 @@ def test_every_variant_is_exact_with_other_sizes(name):
     expected = convolve(
         x.astype(np.int64), weight.astype(np.int64), groups=layer.groups, layout=layer.layout,
         padding=tuple((axis.before, axis.after) for axis in layer.axes),
+        stride=tuple(axis.stride for axis in layer.axes),
     )  # fmt: skip
     several = list(steps(work))
     # Kernels take long to compile: any one, and the one that differs in what is not compiled in.

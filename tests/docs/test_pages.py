@@ -36,8 +36,8 @@ PAGES = {
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
-    "demo", "bench", "search", "report", "calibrate", "onnx", "lab search-loops", "lab regret",
-    "lab explain", "lab stack",
+    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "lab search-loops",
+    "lab regret", "lab explain", "lab stack",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}

@@ -3,8 +3,15 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
+from winogen.conv import planner
+from winogen.conv.problem import Layer
+from winogen.conv.request import Request
 from winogen.graph import Conv, Graph, Node, Segment
+from winogen.graph.choose import packed_bytes
+from winogen.kernels import named
+from winogen.toolchain import host_target
 
 SHAPE = (1, 64, 64, 64)
 
@@ -25,6 +32,27 @@ def test_tiles_get_smaller_before_they_are_given_up():
     assert free.packed_bytes > 3 * weights >= tight.packed_bytes
     assert all(choice.ways[0].candidate.choice.tile for choice in tight.choices)
     assert tight.seconds < 1.5 * free.seconds  # how much smaller tiles cost depends on the target
+
+
+@pytest.mark.parametrize("edge", ("discard", "direct"))
+@pytest.mark.parametrize("weight", ((64, 48, 3, 3), (3, 16, 5, 5), (32, 1, 3, 3), (64, 64, 1, 1)))
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_packed_bytes_of_many_are_those_of_each(layout, weight, edge):
+    groups = 32 if weight[1] == 1 else 1
+    layer = Layer.of(weight, "float32", layout=layout, groups=groups, padding=weight[2] // 2)
+    shape = {"N": 2, "C": weight[1] * groups, "H": 19, "W": 23}
+    problem = layer.problem(tuple(shape[axis] for axis in layout))
+    ranked = planner.ranked(problem, Request(edge=edge), host_target())
+    each = [
+        sum(
+            {
+                (work.variant, work.algorithm): named(work.variant).packed_bytes(work)
+                for work in candidate.works(problem)
+            }.values()
+        )
+        for candidate in ranked
+    ]
+    assert list(packed_bytes(ranked)) == each
 
 
 def test_behind_the_fastest_come_all_that_are_smaller():

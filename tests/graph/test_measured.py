@@ -1,5 +1,7 @@
 """What was measured of a net: kept for later processes, and never taken for what it is not."""
 
+import json
+
 import pytest
 
 from winogen.graph import measured
@@ -54,6 +56,21 @@ def test_what_may_not_be_used_does_not_replace_what_is_known():
     settle((2.0, 3.0))
     Memory("a net", 1).settled(lambda uncut: 0.0, bool, float, lambda gain: None)
     assert Memory("a net", 1).known.facts == {"gain": "3.0"}
+
+
+def test_what_else_is_known_follows_the_newest_numbers(folder, monkeypatch):
+    """The times stay, and the day on which they were measured."""
+    settle()
+    monkeypatch.setattr(measured, "_today", lambda: "2000-01-01")
+    memory = Memory("a net", 1)
+    memory.times["another"] = Times(1.0, 2.0)
+    monkeypatch.setattr(measured.Watch, "signs", lambda watch: ("others computed",))
+    memory.settled(lambda uncut: 3.0, bool, float, lambda gain: {"proof": "of other numbers"})
+    (file,) = folder.iterdir()
+    kept = json.loads(texts.read(file.name))
+    assert kept["facts"] == {"proof": "of other numbers"}
+    assert kept["times"].keys() == memory.times.keys()
+    assert kept["signs"] == ["others computed"] and kept["day"] == memory.known.day != "2000-01-01"
 
 
 @pytest.mark.parametrize("part", ("place", "renderer_digest", "current"))

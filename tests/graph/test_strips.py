@@ -281,6 +281,19 @@ def test_a_trial_decides(monkeypatch, layout):
         assert all(np.array_equal(*pair) for pair in zip(run(Bound(chosen, packed), x), wanted))
 
 
+def test_a_trial_is_made_once(monkeypatch, tmp_path):
+    """By the first of all processes."""
+    monkeypatch.setattr(trial, "may_measure", lambda: True)
+    monkeypatch.setattr(trial.measured, "key_of", trial.measured.digest)
+    monkeypatch.setattr(trial.measured.texts, "cache_root", lambda: tmp_path)
+    made = planned(simplify(GRAPHS["five"]), (1, 6, 40, 33))
+    assert made.possible
+    for times, kept in ((Times(1.0, 2.0), made.possible), (Times(2.0, 1.0), made.possible)):
+        monkeypatch.setattr(trial, "_known", {})
+        monkeypatch.setattr(trial, "duel", lambda *rest, times=times, **options: times)
+        assert trial.tried(made, {}).chains == kept
+
+
 def test_what_is_not_measured_must_be_certain(monkeypatch):
     made = planned(simplify(GRAPHS["five"]), (1, 6, 40, 33))
     doubtful = tuple(replace(chain, is_certain=False) for chain in made.possible)

@@ -63,9 +63,9 @@ def _document(name: str, uses: Mapping[str, list[str]]) -> str:
 
 
 def _entry(number: int, text: str, earlier: Mapping[str, int]) -> list[str]:
-    """A text, or what it has otherwise than an earlier one, if that saves an eighth."""
+    """A text, or what it has otherwise than an earlier one, if that is shorter."""
     entry = [f"==== {number}", *text.split("\n")]
-    most = len(entry) * 7 / 8
+    most = len(entry)
     for other, place in earlier.items():
         if changed := _numbers(other, text):
             lines = _wrapped([f"==== {number} is {place} with", *changed])

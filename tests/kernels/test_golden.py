@@ -14,7 +14,7 @@ from kernels.samples import LAYOUTS, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
-from winogen.codegen.render import render
+from winogen.codegen.render import parts, render
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
@@ -44,15 +44,14 @@ def able(variant, name):
     return target.adjusted("+fp16")
 
 
-def kernel_of(variant, layout, target, filters=None):
-    """The C of one kernel with F(2, 3).
+def spec_of(variant, layout, target, filters=None):
+    """One kernel with F(2, 3); None if a variant has no kernels of this kind.
 
-    Nothing if a variant has no kernels of this kind. ``filters``: what its filters are packed in,
-    if not float32.
+    ``filters``: what its filters are packed in, if not float32.
     """
     works = next(iter(reaching(variant, layout, "float32", able(variant, target)).values()), None)
     if works is None:
-        return ""
+        return None
     spec = KernelSpec.of(
         replace(works[0], precision=Precision.of("float32", filters)) if filters else works[0]
     )
@@ -61,7 +60,13 @@ def kernel_of(variant, layout, target, filters=None):
             transforms.load(2, 3) if along else transforms.load(1, 1) for along in variant.along
         )
         spec = replace(spec, transform_h=height, transform_w=width)
-    return render(spec)
+    return spec
+
+
+def kernel_of(*given):
+    """The C of one kernel, if there is one."""
+    spec = spec_of(*given)
+    return spec and render(spec)
 
 
 def words_of(variant, layout, isa):
@@ -133,6 +138,9 @@ def everything():
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
             files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
+    # All but what stands at the top: functions that are parts of kernels.
+    shared = parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0]))[f"gemm_{SHOWN[0]}"]
+    files["shared_gemm"] = shared[shared.index("/* ---- ") :]
     for name, layout, target, filters in NARROW:
         text = kernel_of(kernels.named(name), layout, target, filters)
         files[f"{name}_{layout.lower()}_{target}_{filters}"] = text
@@ -140,7 +148,11 @@ def everything():
         files[f"{name}_{layout.lower()}_{isa}_words"] = words_of(kernels.named(name), layout, isa)
     files |= standalone_files()
     # What stands at the top differs from file to file, and says what the name does.
-    return {name: text.partition(" */\n")[2] for name, text in files.items() if text}
+    return {
+        name: text if text.startswith("/* ----") else text.partition(" */\n")[2]
+        for name, text in files.items()
+        if text
+    }
 
 
 def difference(old, new):
@@ -155,18 +167,18 @@ def difference(old, new):
 
 
 def test_the_c_is_as_it_was(request):
-    parts = golden.documents(everything())
+    found = golden.documents(everything())
     if request.config.getoption("--update-golden"):
         FOLDER.mkdir(parents=True, exist_ok=True)
         for path in FOLDER.iterdir():
             path.unlink()
-        for name, text in parts.items():
+        for name, text in found.items():
             (FOLDER / f"{name}.txt").write_text(text)
     old = {path.stem: path.read_text() for path in FOLDER.glob("*.txt")}
-    changed = [name for name in {**old, **parts} if old.get(name) != parts.get(name)]
+    changed = [name for name in {**old, **found} if old.get(name) != found.get(name)]
     command = "python -m pytest tests/kernels/test_golden.py --update-golden"
     assert not changed, f"{', '.join(changed)}; if that is meant:\n{command}\n" + difference(
-        old.get(changed[0], ""), parts.get(changed[0], "")
+        old.get(changed[0], ""), found.get(changed[0], "")
     )
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import platform
 import warnings
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -132,6 +133,17 @@ def test_each_instruction_set_has_a_record(folder, monkeypatch):
     assert machine.current() == MINE and own.exists() and own.name.count("-") == 1
     machine.forget(folder)
     assert other.exists()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names a CPU of x86-64")
+def test_a_cpu_taken_for_another_has_a_record(folder, monkeypatch):
+    """Its blocks and constants are another's, whatever the instruction set."""
+    monkeypatch.setattr(machine_file, "host_target", lambda: TARGETS["sse2"])
+    files = set()
+    for name in ("", "nocona", "core2"):
+        monkeypatch.setenv("WINOGEN_CPU", name)
+        files.add(machine_file.file_in(folder).name)
+    assert len(files) == 3
 
 
 def test_what_computes_without_an_extension_has_a_record(folder, monkeypatch):

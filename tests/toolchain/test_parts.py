@@ -31,6 +31,18 @@ def test_a_part_is_compiled_once_for_all_libraries(fake_cc, cache):
     assert [event.stage for event in events] == ["start", "finish"] * 2
 
 
+@pytest.mark.parametrize("declared, last", (("x", "finish"), ("y", "fail")))
+def test_a_build_begins_with_its_parts(fake_cc, declared, last):
+    cc, seen = fake_cc(), []
+    broken = {"doubled": DOUBLED.replace("int x", f"int {declared}")}
+    with on_compile(lambda event: seen.append((event.stage, len(cc.builds())))):
+        try:
+            load(*library(8), parts=lambda: broken)
+        except CompileFailed:
+            assert last == "fail"
+    assert seen == [("start", 0), (last, 2 if last == "finish" else 1)]
+
+
 def test_a_library_at_hand_wants_no_parts(python):
     assert not Build(*library(3)).at_hand()
     load(*library(3), parts=parts)

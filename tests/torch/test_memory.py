@@ -27,6 +27,7 @@ from winogen.conv.choice import Choice  # noqa: E402
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling  # noqa: E402
 from winogen.graph.segment import _SHAPES_KEPT, plan  # noqa: E402
+from winogen.records import Points  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
     packing,
@@ -419,6 +420,15 @@ def test_layers_that_are_exchanged_have_the_points_that_were_chosen():
         layer(x)
     plan = plan_of(layer, x)
     assert plan.tile == (4, 6) and plan.packed_weight_bytes == 6 * 9 * layer.weight.nbytes // 9
+    mixed = swapping._options(
+        Choice("mcmr", (2, 6), (Points("points", ("0", "1", "-1/2", "inf")), GAUSSIAN)), (3, 3)
+    )
+    layer = nn.Conv2d(32, 48, 3, padding=1)
+    replacing.exchange({"layer": layer}, mixed)
+    with torch.no_grad():
+        layer(x)
+    height, width = plan_of(layer, x).moduli
+    assert height == ("x", "x - 1", "x + 1/2", "inf") and "x^2 + 1" in width
     assert swapping._options(Choice("mcmr", (4, 6)), (3, 3)) == LayerOptions("mcmr", (4, 6))
 
 

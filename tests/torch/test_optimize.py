@@ -4,7 +4,6 @@ import copy
 import io
 import itertools
 import pickle
-import sys
 
 import pytest
 
@@ -334,6 +333,8 @@ def test_a_net_is_measured_once(
     )
     for module, name in ((deciding, "_timed"), (wholes, "duel"), (wholes, "duel_of_wholes")):
         monkeypatch.setattr(module, name, None)
+    for name in ("unproven", "Reference"):  # of the same numbers
+        monkeypatch.setattr(drafting, name, None)
     again = optimize(model, x)
     assert drafts == [uncut == 1.0]
     assert report(again).rows == report(first).rows
@@ -341,11 +342,47 @@ def test_a_net_is_measured_once(
     assert f"measured on {report(again).day}: torch" in str(report(again))
     with torch.no_grad():
         assert torch.equal(again(x), first(x))
+    assert report(again).errors == report(first).errors
     for other in (torch.randn(1, 3, 14, 10), x.contiguous(memory_format=torch.channels_last)):
         with pytest.raises(TypeError):
             optimize(model, other)
     with pytest.raises(TypeError):
         optimize(model, x, tolerance=1e-3)
+
+
+def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
+    """As accurately as they need: what was kept of others says nothing of them."""
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    usual = max(row.error for row in report(optimize(model, x)).rows)
+    monkeypatch.setattr(drafting, "USUAL", 0.0)
+    monkeypatch.setattr(drafting, "_WORTH_IT", 0.0)
+    monkeypatch.setattr(drafting, "CEILINGS", (None, usual * 0.99))
+    proven, prove = [], drafting.unproven
+    monkeypatch.setattr(drafting, "unproven", lambda *given: proven.append(1) or prove(*given))
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.5)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    careful = optimize(model, x)
+    assert proven and max(row.error for row in report(careful).rows) < usual
+    assert report(optimize(model, x)).rows == report(careful).rows and len(proven) == 1
+    monkeypatch.setattr(drafting, "USUAL", 1e9)
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.5)
+    assert max(row.error for row in report(optimize(model, x)).rows) == usual
+
+
+def test_a_proof_that_does_not_hold_is_made_again(x, clock, remembering, monkeypatch):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    first = optimize(model, x)
+    different, answers = drafting.disagreement, iter(("it differs",))
+    monkeypatch.setattr(
+        drafting, "disagreement", lambda *given: next(answers, "") or different(*given)
+    )
+    again = optimize(model, x)
+    assert next(answers, None) is None
+    assert report(again).tracer == report(first).tracer and report(again).rows == report(first).rows
 
 
 def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):
@@ -389,15 +426,17 @@ def test_tolerance(x):
     )
 
 
-def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monkeypatch):
-    """As long as the error is too large, by a factor that nothing reaches."""
-    module = sys.modules["winogen.torch.drafting"]
+@pytest.mark.parametrize("least", (0.0, 1e9))
+def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monkeypatch, least):
+    """As long as the error is too large, by a factor that nothing reaches, if that gains enough."""
     model = made(nets.Residual)
     usual = max(row.error for row in report(optimize(model, x)).rows)
-    monkeypatch.setattr(module, "USUAL", 0.0)
-    monkeypatch.setattr(module, "CEILINGS", (None, usual * 0.99))
+    monkeypatch.setattr(drafting, "USUAL", 0.0)
+    monkeypatch.setattr(drafting, "_WORTH_IT", least)
+    monkeypatch.setattr(drafting, "CEILINGS", (None, 1.0, usual * 0.99))
     careful = optimize(model, x)
-    assert max(row.error for row in report(careful).rows) < usual
+    most = max(row.error for row in report(careful).rows)
+    assert most == usual if least else most < usual
     with torch.no_grad():
         same(careful(x), model(x))
 

@@ -103,6 +103,67 @@ def test_a_whole_that_differs_is_left_alone(x, monkeypatch):
     assert "left alone" in str(table) and {row.runs for row in table.rows} == {"torch"}
 
 
+class Several(nn.Module):
+    """Two results of one tensor, of which the user may change one in place."""
+
+    def __init__(self, second):
+        super().__init__()
+        self.a, self.b, self.second = nets.conv(3), nets.conv(), second
+
+    def forward(self, x):
+        y = self.b(self.a(x))
+        return y, self.second(y)
+
+
+@pytest.mark.parametrize(
+    "second, shares",
+    (
+        (lambda y: y, True),
+        (lambda y: y.permute(0, 2, 3, 1), True),
+        (lambda y: y[:, :3], True),
+        (lambda y: y.permute(0, 2, 3, 1).contiguous(), False),
+        (torch.relu, False),
+    ),
+    ids=("itself", "permuted", "sliced", "copied", "computed"),
+)
+def test_results_share_memory_as_those_of_the_model(x, second, shares):
+    model = Several(second).eval()
+    ours = optimize(model, x)
+    with torch.no_grad():
+        for call in (model, ours):
+            y, other = call(x)
+            before = other.clone()
+            y.fill_(7.0)
+            assert torch.equal(other, before) != shares
+    assert report(ours).segments
+
+
+def test_parts_of_a_tensor_share_nothing(x):
+    class Parts(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).chunk(2, 1)
+
+    ours = optimize(Parts(nets.conv(3), nets.conv()).eval(), torch.cat([x, x]))
+    assert report(ours).tracer == "torch.fx"
+
+
+@pytest.mark.parametrize("norm", (nn.InstanceNorm2d(8), nn.GroupNorm(8, 8), nn.GroupNorm(4, 8)))
+@pytest.mark.parametrize("batch", (1, 2))
+def test_what_normalizations_refuse_is_refused(norm, batch):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU()).eval()
+    ours, single = optimize(model, torch.randn(1, 3, 6, 7)), torch.randn(batch, 3, 3, 3)
+    try:
+        wanted = model(single)
+    except ValueError as problem:
+        with pytest.raises(ValueError, match="Expected more than 1") as found:
+            ours(single)
+        assert str(found.value) == str(problem)
+    else:
+        # Of a single value less itself, roundings by the square root of epsilon remain.
+        torch.testing.assert_close(ours(single), wanted, atol=1e-3, rtol=1e-5)
+    assert any(isinstance(m, SegmentModule) for m in ours.winogen_fast.body.modules())
+
+
 def test_distances():
     nan, inf = float("nan"), float("inf")
     one = torch.tensor([1.0, nan, inf, -4.0])

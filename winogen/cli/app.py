@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from winogen.cli import (
     bench,
+    bundle,
     cache,
     calibrate,
     cover,
@@ -92,6 +93,7 @@ app.command(epilog=calibrate.EXAMPLE, rich_help_panel=_MACHINE)(calibrate.calibr
 app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
 app.command(epilog=doctor.EXAMPLE, rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
+app.command(epilog=bundle.EXAMPLE, rich_help_panel=_MODELS)(bundle.bundle)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
 app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
 app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)

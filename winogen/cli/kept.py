@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
+from winogen.errors import UnsupportedSystem
+
 _Made = TypeVar("_Made")
 _Result = TypeVar("_Result")
 
@@ -20,9 +22,11 @@ def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Re
     ``make`` takes seconds and returns something JSON-ready; ``check`` turns that into the result,
     or raises because it is damaged.
     """
-    from winogen.toolchain import cache_dir
-    from winogen.toolchain.cache import write_whole
-
+    try:
+        from winogen.toolchain import cache_dir
+        from winogen.toolchain.cache import write_whole
+    except UnsupportedSystem:  # which has no place for results
+        return check(make())
     digest = hashlib.sha256(json.dumps([_code(), key]).encode()).hexdigest()
     path = cache_dir() / "derived" / f"{digest}.json"
     try:

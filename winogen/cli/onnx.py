@@ -43,7 +43,7 @@ def optimize(
     from winogen.onnx.rewrite import rewrite, save
 
     output_path(output)  # refuses before any work
-    result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
+    result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input))
     path = save(result.model, output)
     typer.echo(result)
     typer.echo(path)
@@ -71,7 +71,7 @@ def library(
     from winogen.progress import working
 
     with working("compiling the library"):
-        path = build_library(model, output, input_shapes=_shapes(input), threads=threads, isa=isa)
+        path = build_library(model, output, input_shapes=shapes_of(input), threads=threads, isa=isa)
     typer.echo(path)
 
 
@@ -143,13 +143,13 @@ def report(
     """
     from winogen.onnx.report import report as make
 
-    typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input)))
+    typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input)))
 
 
-def _shapes(texts: list[str] | None) -> dict[str, Any]:
+def shapes_of(texts: list[str] | None) -> dict[str, Any]:
     """Return sizes by input.
 
-    >>> _shapes(["x=1,3,224,224"])
+    >>> shapes_of(["x=1,3,224,224"])
     {'x': (1, 3, 224, 224)}
     """
     from winogen.cli.options import integers

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice, product
+from typing import Any
 
 from winogen.codegen import transforms
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import MOST_POINTS, Request
+from winogen.conv.request import MOST_POINTS, Axes, Request
 from winogen.errors import Unsupported
 from winogen.kernels import (
     Variant,
@@ -132,9 +134,8 @@ def _with_numbers(
         if asked == "auto" and not variant.suits(work_of(problem, sample, target)):
             continue
         largest = variant.largest_tile if request.tile == (None, None) else None
-        for tile, points in _tiles(layer, request, algorithm):
-            if largest is None or max(tile) <= largest:
-                yield replace(plain, tile=tile, points=points, order=request.order)
+        ordered = replace(plain, order=request.order)
+        yield from _tiled(ordered, layer.kernel, request.tile, request.points, largest)
 
 
 def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
@@ -163,23 +164,29 @@ def is_winograd_worth_it(layer: Layer) -> bool:
     )
 
 
-def _tiles(layer: Layer, request: Request, algorithm: str) -> Iterator[tuple]:
-    """Yield pairs of tile and points, (height, width) each."""
+@lru_cache(maxsize=1024)  # the same for most layers of a net
+def _tiled(
+    choice: Choice, kernel: Axes, tile: Any, points: Any, largest: int | None
+) -> tuple[Choice, ...]:
+    """The choice with every tile, at most the largest, and points that are left open."""
     along = [
-        _ways(request, axis, taps) if transformed else [(1, None)]
-        for axis, (taps, transformed) in enumerate(zip(layer.kernel, general(algorithm).along))
+        _ways(m, one, taps) if transformed else [(1, None)]
+        for m, one, taps, transformed in zip(tile, points, kernel, general(choice.algorithm).along)
     ]
-    for (m_h, points_h), (m_w, points_w) in product(*along):
-        yield (m_h, m_w), (points_h, points_w)
+    pairs = (tuple(zip(*pair)) for pair in product(*along))
+    return tuple(
+        replace(choice, tile=tiles, points=both)
+        for tiles, both in pairs
+        if largest is None or max(tiles) <= largest
+    )
 
 
-def _ways(request: Request, axis: int, taps: int) -> list[tuple[int, Points | None]]:
+def _ways(tile: int | None, points: Points | None, taps: int) -> list[tuple[int, Points | None]]:
     """The tile sizes to try along one axis, each with its points; None: the default points.
 
-    Where the request leaves both open, transforms with the modulus x^2 + 1 are tried, too. They
+    Where both are left open, transforms with the modulus x^2 + 1 are tried, too. They
     have one product more and a fraction of the error.
     """
-    tile, points = request.tile[axis], request.points[axis]
     if tile is not None:
         return [(tile, points)]
     if taps == 1:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from winogen.conv import planner, wisdom
 from winogen.conv.cuts import Candidate
@@ -90,21 +92,28 @@ def _ways(
         with suppress(CompilerNotFound):
             ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1, stock=stock)]
     kept: list[Way] = []
-    for candidate in ranked:
-        way = Way(candidate, packed_bytes(problem, candidate))
+    for way in map(Way, ranked, packed_bytes(ranked)):
         smaller = all(way.packed_bytes < other.packed_bytes for other in kept)
         if not (smaller or len(kept) < planner.ALTERNATIVES):
             continue
-        if not kept or most_error is None or error(candidate) <= most_error:
+        if not kept or most_error is None or error(way.candidate) <= most_error:
             kept.append(way)
     return tuple(kept)
 
 
-def packed_bytes(problem: Problem, candidate: Candidate) -> int:
-    """Return the bytes of the filters as the kernels of a candidate read them."""
-    works = candidate.works(problem)
-    kernels = {(w.variant, w.algorithm): w for w in works}
-    return sum(named(w.variant).packed_bytes(w) for w in kernels.values())
+def packed_bytes(candidates: Iterable[Candidate]) -> Iterator[int]:
+    """Yield for each candidate the bytes of the filters as its kernels read them."""
+    known: dict[int, list[int]] = {}  # by works that candidates share, in each a row of arrays
+    for candidate in candidates:
+        kernels = {(many.variant, many.algorithm): (many, row) for many, row, _ in candidate.cut}
+        total = 0
+        for many, row in kernels.values():
+            sizes = known.get(id(many))
+            if sizes is None:
+                column = np.atleast_2d(named(many.variant).packed_bytes(many))[:, 0]
+                sizes = known[id(many)] = column.tolist()
+            total += sizes[min(row, len(sizes) - 1)]
+        yield total
 
 
 def within(limit: int | None, steps: Sequence[tuple[str, tuple[Way, ...]]]) -> list[Choice]:

@@ -165,6 +165,7 @@ class GroupNorm:
     shift: np.ndarray | None = None  # (C,)
     epsilon: float = 1e-5
     activation: str | None = None  # or "relu" or "silu"
+    needs: str = ""  # "image", "batch": values of a group there must be several, as in torch
 
     def __str__(self) -> str:
         text = f"group norm {self.groups}"

@@ -1,8 +1,8 @@
 """What was measured of a net, kept in the cache folder for later processes that want the same.
 
-Measuring takes seconds, and its answer is the same tomorrow: which draft of the net is the fastest.
-It holds for one version of everything and for one machine. What others disturbed holds for a day.
-WINOGEN_WISDOM=0 measures every time.
+Measuring takes seconds, and its answer is the same tomorrow: which draft of the net is the fastest,
+and which of its chains. It holds for one version of everything and for one machine. What others
+disturbed holds for a day. WINOGEN_WISDOM=0 measures every time.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from winogen.codegen.render import renderer_digest
 from winogen.conv import wisdom
@@ -28,7 +28,7 @@ from winogen.toolchain.machine_file import now
 
 T = TypeVar("T")
 
-_FORMAT = 1  # of what is kept
+_FORMAT = 2  # of what is kept
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Memory:
     """
 
     def __init__(self, *facts: object) -> None:
-        self._key = _key(facts)
-        self._watch = Watch(False, _children)
-        self.known = _recalled(self._key)
+        self._key = key_of("net", *facts)
+        self._watch = watch()
+        self.known = _known(self._key)
         self.times: dict[str, Times] = dict(self.known.times) if self.known else {}
 
     def settled(
@@ -70,15 +70,23 @@ class Memory:
         if self.known:
             again = draft(self.known.uncut)
             if gain(again):
+                by, signs = facts(again), self.known.signs
+                if by is not None and by != self.known.facts:  # of other numbers
+                    if self.times.keys() != self.known.times.keys():
+                        signs = signs or self._watch.signs()
+                    self._keep(self.known.uncut, by, signs, self.known.day)
                 return again
         made: dict[bool, T] = {}
         best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
         by = facts(best)
         if self._key and self.times and by is not None:
-            signs = self._watch.signs()
-            found = Measured(best is made.get(True), self.times, by, _today(), signs)
-            texts.write(self._key, json.dumps(asdict(found)))
+            self._keep(best is made.get(True), by, self._watch.signs())
         return best
+
+    def _keep(
+        self, uncut: bool, facts: Mapping[str, str], signs: Sequence[str], day: str = ""
+    ) -> None:
+        keep(self._key, {"uncut": uncut, "times": self.times, "facts": facts}, signs, day)
 
 
 def digest(*facts: object) -> str:
@@ -86,25 +94,48 @@ def digest(*facts: object) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
-def _key(facts: tuple[object, ...]) -> str | None:
+def key_of(kind: str, *facts: object) -> str | None:
+    """Return the name of what was measured under these ``facts``; None where nothing is kept.
+
+    It holds for one version of everything and for one machine.
+    """
     if wisdom.path() is None or is_every_layer():
         return None
     target = host_target()
     place = sorted(wisdom.place(target).items())
     # What is at hand only loses against what a compiler would have allowed.
     place.append(("compiles", str(stock_of(target) is None)))
-    return f"net-{digest(_FORMAT, place, renderer_digest(), current(), facts)}"
+    return f"{kind}-{digest(_FORMAT, place, renderer_digest(), current(), facts)}"
 
 
-def _recalled(key: str | None) -> Measured | None:
+def watch() -> Watch:
+    """Return what looks on whether others disturb what is measured from now on."""
+    return Watch(False, _children)
+
+
+def keep(key: str | None, found: Mapping[str, Any], signs: Sequence[str], day: str = "") -> None:
+    """Keep what was measured, by default today; ``signs`` speak against it."""
+    if key:
+        texts.write(key, json.dumps({**found, "day": day or _today(), "signs": signs}))
+
+
+def recalled(key: str | None) -> dict[str, Any] | None:
+    """Return what `keep` was given, unless that was disturbed on another day."""
     text = key and texts.read(key)
     if text:
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            known = Measured(**json.loads(text))
-            times = {name: _times(one) for name, one in known.times.items()}
-            facts = {name: str(fact) for name, fact in known.facts.items()}
-            if not known.signs or known.day == _today():
-                return replace(known, times=times, facts=facts, signs=tuple(known.signs))
+        with suppress(ValueError, KeyError, TypeError):
+            found = dict(json.loads(text))
+            if not found["signs"] or found["day"] == _today():
+                return found
+    return None
+
+
+def _known(key: str | None) -> Measured | None:
+    with suppress(ValueError, TypeError, AttributeError):  # TypeError also of what is not there
+        known = Measured(**(recalled(key) or {}))
+        times = {name: _times(one) for name, one in known.times.items()}
+        facts = {name: str(fact) for name, fact in known.facts.items()}
+        return replace(known, times=times, facts=facts, signs=tuple(known.signs))
     return None
 
 

@@ -105,6 +105,11 @@ def _check_norm(node: Node, op: GroupNorm | LayerNorm, shape: Shape) -> None:
             raise InvalidValue(_got(node, shape, f"{len(array)} channels"))
     if isinstance(op, GroupNorm) and shape[1] % op.groups:
         raise InvalidValue(_got(node, shape, f"a multiple of {op.groups} channels"))
+    if isinstance(op, GroupNorm) and op.needs:
+        batch, channels, height, width = shape
+        images = batch if op.needs == "batch" else 1
+        if images * channels * height * width == op.groups:
+            raise InvalidValue(_got(node, shape, "several values in a group"))
 
 
 def pool_padding(

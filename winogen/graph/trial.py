@@ -7,6 +7,7 @@ cache keeps follows from more than its size, so a prediction is only sure where 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import memory
-from winogen.graph import runtime
+from winogen.graph import measured, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.planning import Planned
 from winogen.graph.steps import Packed, Steps
@@ -27,7 +28,7 @@ _CHAIN, _SEGMENT = 0.02, 1.0
 _ROUNDS = 8  # that a chain is measured for, about: a long one is not measured for longer
 _REMEMBERED = 4096
 
-_known: dict[tuple, bool] = {}
+_known: dict[str, bool] = {}
 
 
 def tried(planned: Planned, packed: Packed) -> Planned:
@@ -38,32 +39,48 @@ def tried(planned: Planned, packed: Packed) -> Planned:
     """
     if not planned.possible or not may_measure():
         return planned
-    chains = []
+    keys = [_key(planned, chain) for chain in planned.possible]
+    if not _known.keys() >= set(keys):
+        _measure(planned, packed, keys)
+    return planned.with_chains(
+        chain for key, chain in zip(keys, planned.possible) if _known.get(key, chain.is_certain)
+    )
+
+
+def _measure(planned: Planned, packed: Packed, keys: Sequence[str]) -> None:
+    """Measure the chains of a plan, as many as its seconds allow, unless they were before."""
+    name, watch = measured.key_of("chains", keys), measured.watch()
+    earlier = measured.recalled(name)
+    if len(_known) >= _REMEMBERED:
+        _known.clear()
+    if earlier is not None:
+        _known.update(earlier["faster"])
+        return
     trial: _Trial | None = None
     left = _SEGMENT
-    for chain in planned.possible:
+    for key, chain in zip(keys, planned.possible):
         seconds = sum(planned.choices[number].seconds for number in chain.numbers)
-        key = _key(planned, chain)
-        worth = _known.get(key)
-        if worth is None and 2 * _ROUNDS * seconds < left:
+        if key not in _known and 2 * _ROUNDS * seconds < left:
             trial = trial or _Trial(planned, packed)
             begin = time.perf_counter()
-            worth = trial.is_faster(chain)
+            _known[key] = trial.is_faster(chain)
             left -= time.perf_counter() - begin
-            if len(_known) < _REMEMBERED:
-                _known[key] = worth
-        if chain.is_certain if worth is None else worth:
-            chains.append(chain)
-    return planned.with_chains(chains)
+    found = {key: _known[key] for key in keys if key in _known}
+    measured.keep(name, {"faster": found}, watch.signs())
 
 
-def _key(planned: Planned, chain: Chain) -> tuple:
+def _key(planned: Planned, chain: Chain) -> str:
     """What two chains have in common that take the same time."""
+    settings = planned.settings
     choices = [planned.choices[number] for number in chain.numbers]
-    ways = [choice.ways[0].candidate.choice if choice.ways else None for choice in choices]
-    problems = planned.problems[chain.first : chain.first + chain.steps]
-    shapes = [planned.steps[number].shape for number in chain.numbers]
-    return planned.settings, *problems, *ways, *shapes, chain.strips.jobs
+    return measured.digest(
+        (settings.layout, settings.dtype, settings.threads, settings.machine),
+        (settings.target.name, sorted(settings.target.extensions)),
+        [choice.ways[0].candidate.choice if choice.ways else None for choice in choices],
+        planned.problems[chain.first : chain.first + chain.steps],
+        [planned.steps[number].shape for number in chain.numbers],
+        chain.strips.jobs,
+    )
 
 
 class _Trial:

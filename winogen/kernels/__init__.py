@@ -16,6 +16,7 @@ from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.mcmr_int16 import McmrInt16
+from winogen.kernels.patches import Patches
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.pixels_float16 import PixelsFloat16
 from winogen.kernels.planes import Planes
@@ -50,6 +51,7 @@ for _variant in (
     DepthwiseChannels(),
     DepthwisePlanes(),
     Planes(),
+    Patches(),
     Pixels(),
     FewFilters(),
     FewChannels(),

@@ -96,7 +96,8 @@ class DepthwisePlanes(Variant):
         # Taps beside the image keep their lanes, those above and below it take no time.
         inside = taps_inside(work, 0) / high if self.in_place(work) else 1.0
         late, taps = self.picks_late(work), inside * work.taps
-        vectors, together = blocks(cols, work.lanes), work.tuning.vectors  # in a register block
+        vectors = blocks(cols, work.lanes)
+        together: Any = work.tuning.vectors  # in a register block
         if late:  # twice as many columns are computed
             together = np.where(2 * cols <= work.lanes, 1, 2)
             vectors = vectors * together

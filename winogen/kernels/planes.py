@@ -58,18 +58,24 @@ class Planes(Variant):
 
     def product(self, work: Work) -> Product:
         """Count the product of a block."""
-        tuning, vectors = work.tuning, blocks(work.block[1], work.lanes)
+        tuning, vectors = work.tuning, blocks(work.block[0] * work.block[1], work.lanes)
         register_blocks = panels(work.filters, tuning.rows, vectors, tuning.vectors)
-        return Product(register_blocks, work.channels, blocks(work.channels, self.depth(work)))
+        terms = work.channels * work.taps
+        return Product(register_blocks, terms, blocks(terms, self.depth(work)))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         filled, multiplied = cost.busiest(work, work.tuning.rows)
-        _, counted, _ = self.count(work)
-        fetched = pixels_family.fetched(work, machine, counted)
+        into, counted, _ = self.count(work)
+        brought = self.brought(work, machine, into, counted)
         arithmetic = cost.product(work, machine, counted.product)
         product = multiplied * pixels_family.multiply(work, machine, counted, arithmetic)
         stores = multiplied * pixels_family.block_written(work, machine, counted, False)
         # Lines of many planes are open at once: about as much as a transposition, and measured so.
-        apart = cost.arrange(work, machine.costs) * work.block[1] * blocks(work.filters, work.lanes)
+        pixels = work.block[0] * work.block[1]
+        apart = cost.arrange(work, machine.costs) * pixels * blocks(work.filters, work.lanes)
         output = cost.roof(multiplied * apart, stores, machine.costs.shows)
-        return Cycles(filled * fetched, product, output)
+        return Cycles(filled * brought, product, output)
+
+    def brought(self, work: Work, machine: Machine, into: Demand, counted: Demand) -> Any:
+        """Cycles to bring the pixels of a block to where they are multiplied."""
+        return pixels_family.fetched(work, machine, counted)

@@ -5,6 +5,7 @@
 True
 """
 
+from winogen.onnx.bundling import bundle
 from winogen.onnx.carrying import build_library
 from winogen.onnx.comparison import Difference, differences
 from winogen.onnx.library import get_library_path
@@ -16,6 +17,7 @@ __all__ = [
     "Difference",
     "Report",
     "build_library",
+    "bundle",
     "differences",
     "get_library_path",
     "optimize",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.conv import accuracy, planner
+from winogen.errors import CompilerNotFound
 from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.ir import Conv, QConv, Spread
@@ -70,7 +72,8 @@ class Question:
         if len(self.layers) > 1 and not self.scales:
             steps, turned, before = channels_last(self.steps, buffers)
             last = replace(settings, layout="NHWC")
-            ways.append((plan_steps(steps, turned, outputs, last), before))
+            with suppress(CompilerNotFound):  # the kernels at hand may be those of NCHW
+                ways.append((plan_steps(steps, turned, outputs, last), before))
         return fastest(ways, settings.familiar)
 
     def _map(self, layer: Any) -> Step:

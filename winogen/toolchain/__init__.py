@@ -1,5 +1,9 @@
 """toolchain: from C source to a loaded library, by the system's C compiler and an on-disk cache."""
 
+from winogen.toolchain.system import check_system
+
+check_system()  # before what is imported below fails on another system
+
 from winogen.toolchain.cache import cache_dir, write_whole
 from winogen.toolchain.compiler import Compiler, find_compiler
 from winogen.toolchain.host import host_target, host_targets

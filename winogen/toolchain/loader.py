@@ -13,8 +13,8 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -91,6 +91,7 @@ class Build:
                 library = _obtain(self._job(), _ffi(self.cdef))
                 bind(library)
                 _loaded[request] = library
+                _used.append(self)
             return _loaded[request]
 
     def at_hand(self) -> bool:
@@ -195,6 +196,7 @@ class _Job:
 
 
 _loaded: dict[Hashable, Library] = {}
+_used: list[Build] = []  # what these were built from
 _locks: dict[Hashable, Lock] = {}
 _guard = Lock()
 
@@ -216,6 +218,11 @@ def load(
     42
     """
     return Build(source, cdef, target, tuple(flags), name, parts).load()
+
+
+def used() -> tuple[Build, ...]:
+    """Return what the libraries were built from that this process has loaded."""
+    return tuple(_used)
 
 
 def _words() -> str:
@@ -310,7 +317,7 @@ def _compiler_for(job: _Job) -> Compiler:
 
 
 def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: str | None) -> Path:
-    with store.workbench(key) as folder:
+    with store.workbench(key) as folder, _told(job):
         needed = [folder / SOURCE]
         try:
             needed[0].write_text(str(job.source))
@@ -351,14 +358,9 @@ def _compile(
 ) -> None:
     """Run a command in the folder of its source, the first of the files that it needs."""
     folder = needed[0].parent
-    _emit(job, "start")
-    begin = time.perf_counter()
     run = finished(command, cwd=folder, env=environment)
-    seconds = time.perf_counter() - begin
     if run.returncode == 0:
-        _emit(job, "finish", seconds)
         return
-    _emit(job, "fail", seconds)
     for path in needed:
         if not path.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -382,6 +384,19 @@ def _has_room(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def _told(job: _Job) -> Iterator[None]:
+    """Tell listeners of a build, its parts included."""
+    begin = time.perf_counter()
+    _emit(job, "start")
+    try:
+        yield
+    except BaseException:
+        _emit(job, "fail", time.perf_counter() - begin)
+        raise
+    _emit(job, "finish", time.perf_counter() - begin)
 
 
 def _emit(job: _Job, stage: str, seconds: float = 0.0) -> None:

@@ -146,13 +146,17 @@ def _moment(text: str | None) -> datetime | None:
 def file_in(folder: Path) -> Path:
     """Return where this kind of CPU is described: machines may share a cache folder.
 
-    The name of the file says which instruction set it is for, and which extensions are left out,
-    unless it is the CPU's own.
+    The name of the file says what the CPU is taken for, which instruction set it is for, and which
+    extensions are left out, unless it is the CPU's own.
     """
     cpu = platform.machine() + platform.processor() + cpu_name()
     target, known = host_target(), host_targets()
     whole = next(one for one in known if one.name == target.name)
     words = [target.name, *sorted(whole.extensions - target.extensions)]
-    is_own = words == [known[0].name] and not os.environ.get("WINOGEN_CPU")
-    suffix = "" if is_own else "-".join(["", *words])
+    taken_for = os.environ.get("WINOGEN_CPU")
+    if taken_for or words != [known[0].name]:
+        words = ["", *filter(None, [taken_for]), *words]
+    else:
+        words = []
+    suffix = "-".join(words)
     return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}{suffix}.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ class Case:
     tensors: list[Tensor]
     leaves: list[Any]
     structure: Any
+    shared: Any = None  # which of the tensors and leaves have numbers in common, by their places
 
 
 @dataclass(frozen=True)
@@ -77,34 +78,62 @@ def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ())
             changes += [change for change in state.changes() if change not in changes]
             cases.append(Case(name, others, *made))
     with torch.no_grad(), restored(model):
-        again, _ = run(model, calls)
-    with torch.no_grad(), restored(model):
         generator = torch.Generator().manual_seed(_SEED)
         near = [_near(tensor, generator) for tensor in calls.tensors]
         try:
-            perturbed, _ = run(model, calls, near)
+            perturbed, *_ = run(model, calls, near)
         except Exception:  # checks its arguments to the digit
-            perturbed = again
+            perturbed = first.leaves
+    repeats = True
     for mode in (torch.enable_grad, torch.inference_mode):
         with restored(model), mode():
-            leaves, _ = run(model, calls)
-        if not changes and not _equals(leaves, first.leaves):
+            leaves, *_ = run(model, calls)
+        repeats = repeats and _equals(leaves, first.leaves)
+        if not changes and not repeats:
             changes.append("its results with the mode of gradients")
-    repeats = _equals(again, cases[0].leaves)
     return Witness(cases, repeats, changes, perturbed, rewrites)
 
 
-def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tuple[list, Any]:
+def run(
+    model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None
+) -> tuple[list, Any, set[tuple[int, int]]]:
     """Return leaves and structure of what a model makes of ``tensors``, else of the example's.
+
+    The last are the pairs, among the tensors and the leaves, that have numbers in common.
 
     Random numbers are the same in every run.
     """
     torch.manual_seed(_SEED)
-    args, kwargs = calls.arguments(clones(calls.tensors) if tensors is None else tensors)
+    tensors = clones(calls.tensors) if tensors is None else tensors
+    args, kwargs = calls.arguments(tensors)
     leaves, structure = CallStructure.of(model(*args, **kwargs))
     # A model may go on to change what it returned.
     kept = [leaf.detach().clone() if type(leaf) is Tensor else leaf for leaf in leaves]
-    return kept, structure
+    return kept, structure, _shared([*tensors, *leaves])
+
+
+def _shared(values: Sequence[Any]) -> set[tuple[int, int]]:
+    """The places of tensors that see the same memory: to change one changes the other."""
+    held: dict[int, list[tuple[int, Tensor]]] = {}
+    for place, value in enumerate(values):
+        if type(value) is Tensor and value.layout is torch.strided and value.numel():
+            held.setdefault(value.untyped_storage().data_ptr(), []).append((place, value))
+    pairs = (pair for some in held.values() for pair in combinations(some, 2))
+    return {(i, j) for (i, one), (j, other) in pairs if _overlap(one, other)}
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors in one storage have a number in common; parts of a tensor have none."""
+    if one is other or one.dtype != other.dtype:
+        return True
+    size = one.untyped_storage().nbytes() // one.element_size()
+    seen = torch.zeros(size, dtype=torch.bool)
+    for tensor in (one, other):
+        places = seen.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        if tensor is other:
+            return bool(places.any())
+        places.fill_(True)
+    raise AssertionError
 
 
 def described(inputs: Sequence[Any]) -> str:

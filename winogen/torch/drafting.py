@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +40,8 @@ MEMORY = 3
 # is, layers with a larger predicted error than this are computed more carefully.
 USUAL = 1.5
 CEILINGS = (None, 2e-6, 6e-7, 3e-7)
+# What is computed more carefully must lower the error by this factor: layers are not all.
+_WORTH_IT = 1.1
 _WHOLE = "torch is faster in the whole model"
 _FOLDED = "channels last, normalizations folded"
 
@@ -67,6 +73,12 @@ class _Proven(NamedTuple):
     errors: Errors | None  # at the output
     ceiling: int  # which of `CEILINGS` that takes
 
+    def is_worth_it(self, faster: _Proven) -> bool:
+        """Whether it is accurate enough to be taken instead of a faster one."""
+        if not self.errors or not faster.errors:
+            return True
+        return _WORTH_IT * self.errors.ours_l2 < faster.errors.ours_l2
+
 
 class Drafts:
     """Drafts of a model by one trace; what was measured or refused for one holds for the next."""
@@ -82,7 +94,6 @@ class Drafts:
     ):
         self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
         self.options = options
-        self._reference = Reference(model, calls, witness.cases[0].leaves)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
         self._rivals: Rivals | None = None
@@ -97,6 +108,14 @@ class Drafts:
             torch.get_num_threads(),
         )
         self._facts = self._memory.known.facts if self._memory.known else {}
+        self._numbers = _numbers(model, trace.module, calls)
+        # What an earlier process has proven of the same net with the same numbers.
+        same = self._numbers and self._facts.get("numbers") == self._numbers
+        self._proof: dict[str, Any] | None = json.loads(self._facts["proof"]) if same else None
+
+    @cached_property
+    def _reference(self) -> Reference:
+        return Reference(self.model, self.calls, self.witness.cases[0].leaves)
 
     def best(self) -> Draft:
         """Return the fastest draft."""
@@ -117,6 +136,8 @@ class Drafts:
         decision = proven.decision
         made = self._optimized(proven.body, self._report(proven))
         reason = self._different(made, sum(decision.allowed.values()))
+        if reason:
+            self._proof = None
         if reason or is_every_layer() or not decision.rows:
             return Draft(made, reason=reason)
         times, key = self._memory.times, digest("whole", decision.digest)
@@ -130,45 +151,85 @@ class Drafts:
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
             fast = self._torchs(rival, proven.reading)
-            with restored(self.model), Optimized(self.model, report, fast).winogen_tested() as kept:
-                errors = self._reference.errors(kept)
+            if self._proof is None:
+                kept = Optimized(self.model, report, fast)
+                with restored(self.model), kept.winogen_tested():
+                    report = replace(report, errors=self._reference.errors(kept))
             rows = tuple(row.left_to_torch(_WHOLE) for row in report.rows)
             layout = "NHWC" if fast else "the input's"
-            report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
+            report = replace(report, rows=rows, segments=0, layout=layout)
         made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
-        facts = {"layout": decision.layout, "ceiling": str(proven.ceiling), "rival": rival}
+        facts = {
+            "layout": decision.layout,
+            "ceiling": str(proven.ceiling),
+            "rival": rival,
+            "numbers": self._numbers,
+            "proof": json.dumps(
+                {
+                    "errors": report.errors and astuple(report.errors),
+                    "refused": self._refused,
+                }
+            ),
+        }
         return Draft(made, decision.lost, "", whole, facts)
 
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
-        guard, options = self.trace.guard, self.options
+        guard = self.trace.guard
         cases = self.witness.cases[1:]
         cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
-        layout, first = self._facts.get("layout"), int(self._facts.get("ceiling", 0))
+        if self._proof is not None:
+            self._refused = dict(self._proof["refused"])
+            errors = self._proof["errors"]
+            reading, ceiling = self._read(), int(self._facts["ceiling"])
+            made = self._compiled(reading, uncut, ceiling)
+            return _Proven(reading, *made, Errors(*errors) if errors else None, ceiling)
         while True:
-            reading = read(self.trace.module, exclude=self._why_torch)
-            for ceiling in range(first, len(CEILINGS) if options["tolerance"] is None else 1):
-                body, decision = compiled(
-                    reading,
-                    layout=layout,
-                    most_error=CEILINGS[ceiling],
-                    times=self._memory.times,
-                    uncut=uncut,
-                    **options,
+            proven = self._accurate(uncut)
+            with working("checking layers"), confined(proven.body):
+                failures = unproven(
+                    self.trace.module, proven.reading, proven.body, proven.decision, cases
                 )
-                with self._optimized(body, Report()).winogen_tested() as tested:
-                    errors = self._reference.errors(tested)
-                if errors is None or not errors.torch_l2:  # a model in float64
-                    break
-                if errors.ours_l2 <= USUAL * errors.torch_l2:
-                    break
-            with working("checking layers"), confined(body):
-                failures = unproven(self.trace.module, reading, body, decision, cases)
             if not failures:
-                return _Proven(reading, body, decision, errors, ceiling)
+                return proven
             if failures.keys() <= self._refused.keys():
                 raise Untraceable(next(iter(failures.values())))
             self._refused |= failures
+
+    def _accurate(self, uncut: bool) -> _Proven:
+        """Return segments whose error at the output is small enough, if any is."""
+        reading, best = self._read(), None
+        tried: set[str] = set()
+        for ceiling in range(len(CEILINGS) if self.options["tolerance"] is None else 1):
+            body, decision = self._compiled(reading, uncut, ceiling)
+            if decision.digest in tried:  # no layer was above this ceiling
+                continue
+            tried.add(decision.digest)
+            with self._optimized(body, Report()).winogen_tested() as tested:
+                errors = self._reference.errors(tested)
+            proven = _Proven(reading, body, decision, errors, ceiling)
+            best = proven if best is None or proven.is_worth_it(best) else best
+            if errors is None or not errors.torch_l2:  # a model in float64
+                break
+            if errors.ours_l2 <= USUAL * errors.torch_l2:
+                return proven
+        assert best is not None
+        return best
+
+    def _read(self) -> Reading:
+        return read(self.trace.module, exclude=self._why_torch)
+
+    def _compiled(
+        self, reading: Reading, uncut: bool, ceiling: int
+    ) -> tuple[fx.GraphModule, Decision]:
+        return compiled(
+            reading,
+            layout=self._facts.get("layout"),
+            most_error=CEILINGS[ceiling],
+            times=self._memory.times,
+            uncut=uncut,
+            **self.options,
+        )
 
     def _why_torch(self, node: fx.Node) -> str:
         return self._excluded(node) or self._refused.get(node.name, "")
@@ -209,6 +270,19 @@ class Drafts:
             described(),
             decision.budgets,
         )
+
+
+def _numbers(model: nn.Module, traced: fx.GraphModule, calls: Calls) -> str:
+    """Return a digest of all numbers that results follow from; "" where some are hard to read."""
+    names = [node.target for node in traced.graph.nodes if node.op == "get_attr"]
+    held = [*model.parameters(), *model.buffers(), *(attrgetter(name)(traced) for name in names)]
+    found = hashlib.sha256()
+    try:
+        for tensor in filter(torch.is_tensor, (*held, *calls.tensors)):
+            found.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    except (RuntimeError, TypeError):  # sparse ones, and others of no plain memory
+        return ""
+    return found.hexdigest()
 
 
 def _planar(witness: Witness) -> tuple[bool, ...]:

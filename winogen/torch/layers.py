@@ -95,7 +95,7 @@ def norm_function(order: str) -> Callable[[Call], Translation]:
 def group_norm_module(call: Call, module: Any) -> Translation:
     """Return the normalization of groups of channels, of a module."""
     scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
-    op = GroupNorm(module.num_groups, scale, shift, module.eps)
+    op = GroupNorm(module.num_groups, scale, shift, module.eps, needs="batch")
     return Translation([op], [call.map(call.node.args[0])])
 
 
@@ -105,7 +105,8 @@ def instance_norm_module(call: Call, module: Any) -> Translation:
     if module.track_running_stats:
         raise Untranslated
     scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
-    return Translation([GroupNorm(call.channels(x), scale, shift, module.eps)], [x])
+    op = GroupNorm(call.channels(x), scale, shift, module.eps, needs="image")
+    return Translation([op], [x])
 
 
 def group_norm(call: Call) -> Translation:
@@ -116,7 +117,7 @@ def group_norm(call: Call) -> Translation:
     scale, shift = (call.constant(values[name]) for name in ("weight", "bias"))
     if not isinstance(values["num_groups"], int):
         raise Untranslated
-    op = GroupNorm(values["num_groups"], scale, shift, values["eps"])
+    op = GroupNorm(values["num_groups"], scale, shift, values["eps"], needs="batch")
     return Translation([op], [call.map(values["input"])])
 
 

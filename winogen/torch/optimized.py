@@ -120,8 +120,11 @@ class Optimized(nn.Module):
     def _returned(self, fast: Fast, tensors: list[Tensor], leaves: Any) -> Any:
         """What the model returns: contiguous where the model's is."""
         if any(fast.planar) and all(tensor.is_contiguous() for tensor in tensors):
+            made: dict[int, Tensor] = {}  # once of a tensor that is returned twice
             leaves = [
-                leaf.contiguous() if planar and isinstance(leaf, Tensor) else leaf
+                made.setdefault(id(leaf), leaf.contiguous())
+                if planar and isinstance(leaf, Tensor)
+                else leaf
                 for leaf, planar in zip(leaves, fast.planar)
             ]
         return fast.structure.filled(leaves)

@@ -153,7 +153,9 @@ class Plain(nn.Module):
 
     def _norm(self, x: torch.Tensor) -> torch.Tensor:
         op = self.op
-        if isinstance(op, GroupNorm):
+        if isinstance(op, GroupNorm) and op.needs == "image":
+            y = F.instance_norm(x, weight=self.weight, bias=self.bias, eps=op.epsilon)
+        elif isinstance(op, GroupNorm):
             y = F.group_norm(x, op.groups, self.weight, self.bias, op.epsilon)
         else:
             last, sizes = x.permute(0, 2, 3, 1), (x.shape[1],)

@@ -197,11 +197,14 @@ def disagreement(
 
 def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors: float) -> str:
     try:
-        leaves, structure = run(optimized, calls, [tensor.clone() for tensor in case.tensors])
+        tensors = [tensor.clone() for tensor in case.tensors]
+        leaves, structure, shared = run(optimized, calls, tensors)
     except Exception as problem:
         return f"on {case.name}: {type(problem).__name__}: {problem}"
     if structure != case.structure:
         return f"on {case.name}: another structure of outputs"
+    if shared != case.shared:
+        return f"on {case.name}: other outputs share memory"
     example, perturbed = witness.cases[0].leaves, witness.perturbed
     comparable = witness.repeats and len(example) == len(perturbed) == len(leaves)
     for place, (ours, theirs) in enumerate(zip(leaves, case.leaves)):

@@ -192,7 +192,7 @@ class Reference:
             for tensor in clones(self.calls.tensors)
         ]
         with torch.no_grad():
-            leaves, _ = run(model, self.calls, tensors)
+            leaves, *_ = run(model, self.calls, tensors)
         return leaves
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
+from winogen.codegen.transforms import Transform
 from winogen.conv.choice import Choice, transform_of
 from winogen.graph import Conv, Graph, Node
 from winogen.torch.calling import Calls
@@ -71,9 +72,14 @@ def _options(choice: Choice, kernel: tuple[int, ...]) -> LayerOptions:
         for m, taps, points in zip(choice.tile or kernel, kernel, choice.points)
     ]
     name = "moduli" if any(one and one.moduli for one in axes) else "points"
-    sets = tuple((one and ", ".join(getattr(one, name))) or None for one in axes)
+    sets = tuple(one and ", ".join(getattr(one, name) or _moduli(one)) for one in axes)
     given: dict[str, Any] = {name: sets} if any(sets) else {}
     return LayerOptions(cast(Algorithm, choice.algorithm), choice.tile, **given)
+
+
+def _moduli(one: Transform) -> list[str]:
+    """The same as moduli: the point 2 is the modulus x - 2."""
+    return [text if text == "inf" else f"x - ({text})" for text in one.points]
 
 
 def _weight_bytes(layers: Collection[_Layer]) -> int:
