@@ -88,10 +88,26 @@ def test_the_code_of_a_compiler_that_is_named_comes_from_no_archive(shelf, fake_
     assert build(3).load().lib.f(10) == 13 and len(cc.builds()) == 1
 
 
-def test_a_compiler_that_does_not_exist_has_no_say(shelf, monkeypatch):
-    monkeypatch.setenv("CC", "no-such-compiler")
+@pytest.mark.parametrize(
+    "program, refusal",
+    [
+        ("", "CC: got '.*', which is not a program"),
+        ("exit 1", "does not run"),
+        ("echo", "is neither gcc nor clang"),
+        ("echo '#define __GNUC__ 8'", "is gcc 8, too old"),
+    ],
+)
+def test_a_compiler_that_cannot_be_had_has_no_say(shelf, monkeypatch, tmp_path, program, refusal):
+    cc, log = tmp_path / "some-cc", tmp_path / "log"
+    if program:
+        cc.write_text(f"#!/bin/sh\necho >> {log}\n{program}\n")
+        cc.chmod(0o755)
+    monkeypatch.setenv("CC", str(cc))
     assert unmade(3).load().lib.f(10) == 13
-    with pytest.raises(CompilerNotFound, match="adds-7 .*CC: got 'no-such-compiler'"):
+    for _ in range(9):
+        assert not build(7).at_hand()
+    assert not log.exists() or len(log.read_text()) <= 2  # runs
+    with pytest.raises(CompilerNotFound, match=f"adds-7 .*{refusal}"):
         build(7).load()
 
 
@@ -109,7 +125,7 @@ def test_blocks_hold_what_fits(shelf, tmp_path):
     assert {entry.block for entry in many.entries.values()} == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("place", (3, 20, -1000, -5))
+@pytest.mark.parametrize("place", (3, 8, 15, 20, -1000, -5))
 def test_a_damaged_archive_is_not_used(shelf, place, no_compiler_on_path):
     data = bytearray(archive(shelf).read_bytes())
     data[place] ^= 1

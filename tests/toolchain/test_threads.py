@@ -130,6 +130,19 @@ print(child(lambda: [used(3, 3, 300), followed()]))  # gcc's library would hang
 
 
 @needs_gomp
+def test_a_forked_child_begins_with_winogen_after_its_parent_had_openmp(python):
+    code = f"""{FORK}
+import ctypes
+ctypes.CDLL({GOMP!r}).GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(id), None, 3, 0)
+def use():
+    exec({USED!r}, globals())
+    return [used(3, 3, 300), followed()]
+print(child(use))  # gcc's library would hang
+"""
+    assert python(code).finish() == "[3, 0]"
+
+
+@needs_gomp
 def test_an_openmp_library_that_is_there_is_followed_at_once(python):
     code = f"""{FORK}
 import ctypes

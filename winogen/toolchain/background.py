@@ -6,12 +6,15 @@ priority, and outlives this one until all is done.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from winogen.errors import WinogenError
@@ -26,6 +29,9 @@ sys.path[:] = pickle.load(sys.stdin.buffer)
 from winogen.toolchain.background import work
 work()
 """
+
+# Bytes of a pipe that holds all kernels of a net, so that nobody waits until they can be read.
+_PIPE = 1 << 20
 
 _lock = Lock()
 _workers: dict[int, subprocess.Popen[bytes]] = {}  # by process: a forked one has its own
@@ -64,6 +70,8 @@ def _started() -> subprocess.Popen[bytes]:
         start_new_session=True,  # Ctrl-C is not for it
     )
     assert worker.stdin is not None
+    with suppress(OSError, AttributeError):  # a limit of the user; another system
+        fcntl.fcntl(worker.stdin, fcntl.F_SETPIPE_SZ, _PIPE)
     pickle.dump(sys.path, worker.stdin)
     return worker
 
@@ -71,10 +79,18 @@ def _started() -> subprocess.Popen[bytes]:
 def work() -> None:
     """Build what comes by the pipe until its other end is closed."""
     os.nice(19)
-    while True:
-        try:
-            build: Build = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
+    builds: SimpleQueue[Build | None] = SimpleQueue()
+    Thread(target=_receive, args=(builds,), daemon=True).start()
+    while (build := builds.get()) is not None:
         with suppress(WinogenError):  # whoever needs it will be told
             build.compiled()
+
+
+def _receive(builds: SimpleQueue[Build | None]) -> None:
+    """Take what comes at once: the pipe is soon full, and its other end would wait."""
+    try:
+        with suppress(EOFError):
+            while True:
+                builds.put(pickle.load(sys.stdin.buffer))
+    finally:
+        builds.put(None)

@@ -47,7 +47,7 @@ class Compiler:
     """A C compiler that can build kernels."""
 
     command: tuple[str, ...]  # the words of CC, the program as an absolute path
-    family: str  # "gcc" or "clang"
+    family: str  # "gcc" or "clang"; "" for what is neither
     major: int  # version
     version: str  # first line of `--version`
     zig: bool  # clang as zig and the package ziglang have it
@@ -147,12 +147,16 @@ def compiler_name() -> str:
 
 
 @lru_cache(maxsize=32)
-def is_program(words: str, path: str | None) -> bool:
-    """Whether the first of these words is a program on this path."""
+def is_usable(words: str, path: str | None) -> bool:
+    """Whether these words, those of CC, name a compiler on this path that can build kernels.
+
+    Once it is known, no program is run to find it out.
+    """
     try:
-        return shutil.which((shlex.split(words) or [""])[0], path=path) is not None
-    except ValueError:
+        find_compiler()
+    except CompilerNotFound:
         return False
+    return True
 
 
 def _program(name: str) -> str | None:
@@ -182,9 +186,20 @@ def _examine(command: tuple[str, ...]) -> Compiler:
         compiler = _recall(memo, command)
         if compiler is None:
             compiler = _interrogate(command)
-            _remember(memo, compiler)
+            if not _refusal(compiler):  # what a wrapper runs may be replaced
+                _remember(memo, compiler)
         _compilers[identity] = compiler
-    return _compilers[identity]
+    compiler = _compilers[identity]
+    if _refusal(compiler):
+        raise CompilerNotFound(f"{shlex.join(command)} is {_refusal(compiler)}; {_INSTALL}")
+    return compiler
+
+
+def _refusal(compiler: Compiler) -> str:
+    family, major = compiler.family, compiler.major
+    if family not in OLDEST:
+        return "neither gcc nor clang"
+    return "" if major >= OLDEST[family] else f"{family} {major}, too old"
 
 
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
@@ -207,10 +222,8 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     gnu = re.search(r"#define __GNUC__ (\d+)", macros)
     clang = re.search(r"#define __clang_major__ (\d+)", macros)
     if not gnu:
-        raise CompilerNotFound(f"{shlex.join(command)} is neither gcc nor clang; {_INSTALL}")
+        return Compiler(command, "", 0, version, zig=False)
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
-    if major < OLDEST[family]:
-        raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
     zig = bool(clang) and _takes(command, _ZIG_CPU)
     return Compiler(command, family, major, version, zig)
 

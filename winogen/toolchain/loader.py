@@ -33,7 +33,7 @@ from winogen.toolchain.cache import (
     stores,
     warn_once,
 )
-from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_program, mode
+from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_usable, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.texts import Text
@@ -230,7 +230,7 @@ def _words() -> str:
     chosen = os.environ.get("CC", "").strip()
     if not chosen or mode() == "off":
         return ""
-    return chosen if is_program(chosen, os.environ.get("PATH")) else ""
+    return chosen if is_usable(chosen, os.environ.get("PATH")) else ""
 
 
 @cache

@@ -40,7 +40,7 @@ BLOCK = 320 << 10
 
 _MAGIC = b"WINOGEN\n"
 _FILTERS: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError)
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, lzma.LZMAError)
 
 
 class Item(NamedTuple):
@@ -103,6 +103,8 @@ class Archive:
     def _read(self, place: int, size: int) -> bytes:
         # What lies beside the code of the package is believed as that is.
         with open(self.path, "rb") if self._trusted else trust.opened(self.path) as file:
+            if place + size > os.fstat(file.fileno()).st_size:  # no memory would be enough
+                raise ValueError("it ends too early")
             file.seek(place)
             return file.read(size)
 

@@ -40,7 +40,9 @@ _MAPPED = re.compile(rf"/.*/({'|'.join(_NAMES)})(-[0-9a-f]+)?\.so[.\d]*$", re.MU
 _FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()))
 
 _modules = 0  # imported when somebody last looked for an OpenMP library
-_followed: list[Any] = []  # the library that the pool calls
+_followed: list[Any] = []  # the library that the pool calls; None if it must not call any
+# In the flags of a process that Linux shows: it began by a fork, and no program by exec since.
+_FORKED = 0x40
 
 
 def with_team(source: str) -> str:
@@ -72,9 +74,13 @@ def follow() -> None:
     global _modules
     if _modules == len(sys.modules):
         return
-    _modules = len(sys.modules)
+    is_first, _modules = not _modules, len(sys.modules)
     ffi = _ffi(_OPENMP)
-    for path in () if _followed else runtimes():
+    paths = [] if _followed else runtimes()
+    if is_first and paths and _is_forked():
+        _followed.append(None)  # its threads may have been the parent's, and are not here
+        return
+    for path in paths:
         with suppress(OSError, AttributeError):
             library = ffi.dlopen(path, os.RTLD_NOW | os.RTLD_NOLOAD)
             functions = (getattr(library, name) for name in _FUNCTIONS)
@@ -91,6 +97,11 @@ def runtimes() -> list[str]:
         return []
     found = {match[0]: _NAMES.index(match[1]) for match in _MAPPED.finditer(maps)}
     return sorted(found, key=lambda path: found[path])
+
+
+def _is_forked() -> bool:
+    stat = Path("/proc/self/stat").read_bytes()
+    return bool(int(stat.rpartition(b")")[2].split()[6]) & _FORKED)
 
 
 def build_of() -> Build:
