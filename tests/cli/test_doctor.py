@@ -71,12 +71,18 @@ def test_where_all_is_well_every_line_says_so(found, winogen):
 
 @pytest.mark.parametrize(
     "name, value, topic",
-    [("WINOGEN_ISA", "mmx", "instructions"), ("WINOGEN_CACHE_LIMIT", "many", "cache")],
+    [
+        ("WINOGEN_ISA", "mmx", "instructions"),
+        ("WINOGEN_CACHE_LIMIT", "many", "cache"),
+        ("WINOGEN_COMPILE", "often", "compiler"),
+        ("WINOGEN_PREBUILT", "~nobody-here/x", "prebuilt"),
+    ],
 )
 def test_what_stops_winogen_is_the_exit_status(found, monkeypatch, name, value, topic):
     monkeypatch.setenv(name, value)
     by_topic = found(status=1)
-    assert by_topic[topic][0]["state"] == "wrong"
+    for line in (by_topic[topic][0], by_topic["a layer"][0]):
+        assert (line["state"], line["cure"]) == ("wrong", "correct the variable, or unset it")
     assert f"{name}: got '{value}'" in by_topic[topic][0]["text"]
     assert f"{name}={value}" in by_topic["environment"][0]["text"]
 
@@ -130,6 +136,13 @@ def test_a_line_that_fails_takes_no_other_with_it(found, monkeypatch):
     by_topic = found()
     assert by_topic["wisdom"][0]["text"] == "RuntimeError: /home/.../x is odd"
     assert by_topic["a layer"][0]["state"] == "ok"
+
+
+def test_a_user_without_a_home_is_told_all(monkeypatch):
+    """As in a container that runs as a number."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert findings.masked("/home/ann/y") == "/home/.../y"
 
 
 def test_packages_that_break_or_end_the_process_are_told(found, here):

@@ -6,7 +6,7 @@ import platform
 
 import pytest
 
-from winogen.errors import CompilerNotFound
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.toolchain import find_compiler, host_target, prebuilt
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
@@ -147,6 +147,13 @@ def test_an_archive_of_another_kind_of_machine_is_left_alone(shelf, tmp_path):
 def test_an_archive_that_others_can_write_to_is_not_believed(shelf, no_compiler_on_path):
     archive(shelf).chmod(0o666)
     with pytest.warns(RuntimeWarning, match="only you can write"), pytest.raises(CompilerNotFound):
+        build(1).load()
+
+
+@pytest.mark.parametrize("folder", ("~no-such-user/x", "/some/\udcff"))
+def test_folders_that_cannot_be_are_refused(folder, monkeypatch):
+    monkeypatch.setenv("WINOGEN_PREBUILT", folder)
+    with pytest.raises(InvalidValue, match="^WINOGEN_PREBUILT: got .*; allowed: "):
         build(1).load()
 
 

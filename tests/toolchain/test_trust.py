@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import stat
+import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -245,6 +247,14 @@ def test_a_cache_that_cannot_be_a_folder_is_refused(folder, monkeypatch, twice):
     with pytest.raises(InvalidValue) as caught:
         load(twice.source, twice.cdef, host_target())
     str(caught.value).encode()
+
+
+def test_a_user_without_a_home_has_a_cache_of_temporary_files(monkeypatch):
+    """Not a folder named ~ wherever the process happens to be."""
+    for name in ("HOME", "XDG_CACHE_HOME", "WINOGEN_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert cache_dir() == Path(tempfile.gettempdir()) / f"winogen-{os.geteuid()}"
 
 
 def test_a_home_that_is_no_text_gives_a_private_folder(tmp_path, twice, monkeypatch):

@@ -19,6 +19,7 @@ STATES = {"ok": " ", "absent": "-", "lacks": "!", "wrong": "X"}
 # Extras that only people who change winogen need.
 _DEVELOPERS = ("test", "torch-test", "dev", "zoo")
 _VARIABLES = re.compile(r"WINOGEN_|CC$|OMP_|GOMP_|KMP_|MKL_NUM|OPENBLAS_NUM|ZIG_|XDG_CACHE_HOME$")
+_CORRECT = "correct the variable, or unset it"
 _ROOM = 200 << 20  # bytes on the disk: kernels of a net and what a build takes
 
 
@@ -39,6 +40,8 @@ def findings() -> Iterator[Finding]:
             warnings.simplefilter("always")
             try:
                 found = [*look()]
+            except InvalidValue as refusal:
+                found = [Finding(topic, str(refusal), "wrong", _CORRECT)]
             except Exception as problem:
                 found = [Finding(topic, _told(problem), "lacks")]
         warned = dict.fromkeys(str(warning.message) for warning in said)
@@ -52,12 +55,13 @@ def masked(text: str) -> str:
     >>> masked(f"{Path.home()}/x, /home/ann/y belongs to Ann Lee (user 1001)")
     '~/x, /home/.../y belongs to user 1001'
     """
-    homes = {str(Path.home()), os.path.realpath(Path.home())} - {"/"}
+    own = os.path.expanduser("~")  # "~" for a user whom the system does not know
+    homes = {own, os.path.realpath(own)} - {"/"}
     for home in sorted(homes, key=len, reverse=True):
         text = re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
     text = re.sub(r"/(home|Users)/[^/\s'\":;,]+", r"/\1/...", text)
     text = re.sub(r"belongs to .*? \(user (\d+)\)", r"belongs to user \1", text)
-    name = Path.home().name
+    name = Path(own).name
     return re.sub(rf"(?<=[/-]){re.escape(name)}(?![\w.])", "...", text) if len(name) > 2 else text
 
 
@@ -99,11 +103,7 @@ def _cpu() -> Iterator[Finding]:
 def _instructions() -> Iterator[Finding]:
     from winogen.toolchain import host_target, host_targets
 
-    try:
-        target, others = host_target(), host_targets()
-    except InvalidValue as refusal:
-        yield Finding("instructions", str(refusal), "wrong", "correct the variable, or unset it")
-        return
+    target, others = host_target(), host_targets()
     names = [one.name for one in others if one.name != target.name]
     used = "+".join((target.name, *sorted(target.extensions)))
     core = f", blocks for {target.core}" if target.core else ""
@@ -150,11 +150,7 @@ def _prebuilt() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     from winogen.toolchain import cache_dir, pruning, trust
 
-    try:
-        root, limit = cache_dir(), pruning.limit()
-    except InvalidValue as refusal:
-        yield Finding("cache", str(refusal), "wrong", "correct the variable, or unset it")
-        return
+    root, limit = cache_dir(), pruning.limit()
     size = sum(item.size for item in pruning.census(root))
     yield Finding("cache", f"{root}: {size >> 20:,} MiB of at most {limit >> 20:,} MiB")
     trust.check_folder(root)
@@ -234,6 +230,7 @@ def _trial() -> Iterable[Finding]:
     for one in told:
         topic, state = one["topic"], one["state"]
         cure = _CURES.get(topic, f"pip install --upgrade --force-reinstall {topic}")
+        cure = _CORRECT if one["text"].startswith("InvalidValue: ") else cure
         yield Finding(topic, one["text"], state, "" if state == "ok" else cure)
     if failed:
         computed = any(one["topic"] == "a layer" for one in told)

@@ -43,6 +43,7 @@ from winogen.kernels.sizes import allowed
 from winogen.kernels.spec import BORDERS
 from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, lines
+from winogen.toolchain.cache import path_of
 from winogen.toolchain.machine_file import cpu_name
 
 FILE = "wisdom.jsonl"
@@ -93,7 +94,7 @@ def path() -> Path | None:
     chosen = os.environ.get("WINOGEN_WISDOM", "").strip()
     if chosen == "0":
         return None
-    return Path(chosen).expanduser().absolute() if chosen else cache_dir() / FILE
+    return path_of("WINOGEN_WISDOM", chosen) if chosen else cache_dir() / FILE
 
 
 def current(target: Target) -> Wisdom:

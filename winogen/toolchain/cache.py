@@ -59,17 +59,31 @@ def cache_dir() -> Path:
     """
     chosen = os.environ.get("WINOGEN_CACHE")
     if chosen:
-        allowed = "allowed: a folder, as UTF-8 text"
-        try:
-            chosen.encode()
-            return Path(chosen).expanduser().absolute()
-        except UnicodeError:  # the loader of shared libraries would not take it
-            raise InvalidValue(f"WINOGEN_CACHE: got {chosen!a}; {allowed}") from None
-        except RuntimeError as problem:  # ~ of somebody who is not a user here
-            raise InvalidValue(f"WINOGEN_CACHE: got {chosen!r} ({problem}); {allowed}") from None
+        return path_of("WINOGEN_CACHE", chosen)
     from platformdirs import user_cache_path
 
-    return user_cache_path("winogen", appauthor=False)
+    with suppress(RuntimeError):  # some versions return "~/.cache" instead
+        path = user_cache_path("winogen", appauthor=False)
+        if path.is_absolute():
+            return path
+    # A user whom the system does not know has no home; as in a container with a user by number.
+    return Path(tempfile.gettempdir()) / f"winogen-{os.geteuid()}"
+
+
+def path_of(variable: str, text: str) -> Path:
+    """Return the path that a variable of the environment names; raises InvalidValue if it cannot.
+
+    >>> path_of("WINOGEN_CACHE", "/var/cache").as_posix()
+    '/var/cache'
+    """
+    allowed = "allowed: a path, as UTF-8 text"
+    try:
+        text.encode()
+        return Path(text).expanduser().absolute()
+    except UnicodeError:  # the loader of shared libraries would not take it
+        raise InvalidValue(f"{variable}: got {text!a}; {allowed}") from None
+    except RuntimeError as problem:  # ~ of somebody who is not a user here
+        raise InvalidValue(f"{variable}: got {text!r} ({problem}); {allowed}") from None
 
 
 def write_whole(path: Path, data: bytes) -> None:

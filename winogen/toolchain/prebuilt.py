@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from winogen import resources
 from winogen.toolchain import trust
-from winogen.toolchain.cache import LIBRARY, KernelStore, write_whole
+from winogen.toolchain.cache import LIBRARY, KernelStore, path_of, write_whole
 
 FORMAT = 1
 SUFFIX = ".kernels"
@@ -117,7 +117,7 @@ def _unpacked(archive: Archive, block: int) -> bytes:
 def archives(target: str) -> tuple[Archive, ...]:
     """Return the archives of a target's libraries that serve here, those of WINOGEN_PREBUILT first.
 
-    What is wrong with one comes as a warning.
+    What is wrong with one comes as a warning. Raises InvalidValue for WINOGEN_PREBUILT.
     """
     return _archives(target, os.environ.get("WINOGEN_PREBUILT", ""))
 
@@ -125,7 +125,7 @@ def archives(target: str) -> tuple[Archive, ...]:
 @lru_cache(maxsize=32)
 def _archives(target: str, chosen: str) -> tuple[Archive, ...]:
     own = resources.package() / "prebuilt"
-    folders = [Path(name).expanduser().absolute() for name in chosen.split(os.pathsep) if name]
+    folders = [path_of("WINOGEN_PREBUILT", name) for name in chosen.split(os.pathsep) if name]
     found = []
     for folder in (*folders, own):
         path = folder / f"{target}{SUFFIX}"
