@@ -35,8 +35,8 @@ from winogen.records import TARGETS, Precision, Target  # noqa: E402
 from winogen.toolchain import find_compiler, meters, prebuilt  # noqa: E402
 from winogen.toolchain.loader import Build  # noqa: E402
 
-# Of each kind of machine: its compiler, the oldest glibc that Python's wheels of that kind may ask
-# for, and who has the widest vectors.
+# Of each kind of machine: its compiler, and the oldest glibc that Python's wheels of that kind may
+# ask for.
 MACHINES = {"x86_64": ("gcc", "2_17"), "aarch64": ("aarch64-linux-gnu-gcc", "2_17")}
 # Columns of right factors for which products have register blocks of their own.
 _COLUMNS = 64, 96
