@@ -10,6 +10,7 @@ from winogen.toolchain import host_target, load, machine
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
+    host_target()  # asks the compiler once, and keeps what it says
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("WINOGEN_CACHE_LIMIT", raising=False)
     return tmp_path / "cache"

@@ -31,11 +31,11 @@ def ziglang(quick_kernels):
     packaged = compiler._packaged()
     if packaged is None:
         pytest.skip("ziglang is not installed")
-    from winogen.conv import execute
+    from winogen.conv import execute, stock
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CC", shlex.join(packaged))
-        patch.setattr(execute, "load", quick_kernels)
+        patch.setattr(stock, "FLAGS", quick_kernels)
         execute.forget()
         yield packaged
     execute.forget()
