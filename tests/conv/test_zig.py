@@ -65,6 +65,7 @@ def test_a_layer_of_every_variant_is_exact(name, isa, monkeypatch):
     layer = problem.layer
     expected = convolve(
         x.astype(np.int64), weight.astype(np.int64), groups=layer.groups, layout=layer.layout,
+        stride=tuple(axis.stride for axis in layer.axes),
         padding=tuple((axis.before, axis.after) for axis in layer.axes),
     )  # fmt: skip
     rounding = 5e-4 * abs(expected).max() if name.endswith("_int16") else 0
