@@ -8,7 +8,7 @@ from kernels.test_neat import flaws
 import winogen
 from winogen.codegen import transforms
 from winogen.codegen.render import parts, render
-from winogen.conv import execute
+from winogen.conv import execute, stock
 from winogen.kernels import named, variants
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
@@ -47,8 +47,8 @@ def test_a_kernel_of_parts_has_the_bits_of_the_whole(monkeypatch, algorithm, lay
     options = {"padding": 1, "algorithm": algorithm, "tile": 2, "layout": layout}
     options["activation"] = "gelu"
     apart = winogen.conv2d(x, weight, **options)
-    monkeypatch.setattr(execute, "_APART", ())
-    monkeypatch.setattr(execute, "parts", lambda spec: {})
+    monkeypatch.setattr(stock, "FLAGS", ())
+    monkeypatch.setattr(stock, "parts", lambda spec: {})
     execute.forget()
     try:
         whole = winogen.conv2d(x, weight, **options)

@@ -134,7 +134,8 @@ class Named(nn.Module):
         y = torch.reshape(input=y, shape=(n, C, h, w))
         y = torch.nn.functional.max_pool2d(input=self.last(input=y), kernel_size=2)
         mean = y.mean(dim=(2, 3), keepdim=True).view(size=(n, -1))
-        return torch.permute(input=y, dims=(0, 2, 3, 1)), mean, y.view(size=(n, -1))
+        twice = torch.add(input=y, other=y).view(size=(n, -1))
+        return torch.permute(input=y, dims=(0, 2, 3, 1)), mean, twice
 
 
 def test_a_net_of_calls_by_name_is_one_segment():
