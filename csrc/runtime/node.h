@@ -36,7 +36,7 @@ typedef struct node {
     char name[128];
     int64_t itemsize;
     int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
-    double tolerance;
+    double tolerance, most_error;
     int auto_pad;
     int told;                     /* whether it said that it computes the plain way */
     int64_t layer_count, inputs, outputs, array_count;
@@ -119,9 +119,9 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
     if (planner && numbers) {    /* an empty batch needs no plan */
         const winogen_question question = {
             .node = n->number, .itemsize = n->itemsize, .threads = threads,
-            .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs,
-            .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
-            .scales = n->scales,
+            .tolerance = n->tolerance, .most_error = n->most_error, .layers = n->layer_count,
+            .inputs = n->inputs, .outputs = n->outputs, .arrays = n->array_count,
+            .layer = e->layers, .array = e->arrays, .scales = n->scales,
         };
         answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
         if (answer == FAILED) goto failed;

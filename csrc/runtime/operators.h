@@ -31,19 +31,25 @@ static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKe
     n->inputs = (int64_t)inputs;
     n->outputs = (int64_t)outputs;
     n->constants = calloc(inputs + 1, sizeof *n->constants);
-    float tolerance = 0;
+    float tolerance = 0, most_error = 0;
     if (!status) status = read_constants(n, info);
     if (!status)
         status = unless_absent(api, api->GetAttribute_float(info, "tolerance", &tolerance));
     if (!status)
+        status = unless_absent(api, api->GetAttribute_float(info, "most_error", &most_error));
+    if (!status)
         status = unless_absent(api, api->GetAttribute_int64(info, "threads", &n->threads));
     n->tolerance = tolerance;
+    n->most_error = most_error;
     if (!status && (n->threads < 0 || n->threads > 1024))
         status = failure(n, ORT_INVALID_ARGUMENT,
                          "threads: got a number out of range; allowed: 0 to 1024");
     if (!status && !(tolerance >= 0 && tolerance < 1))
         status = failure(n, ORT_INVALID_ARGUMENT,
                          "tolerance: got a number out of range; allowed: 0 to 1");
+    if (!status && !(most_error >= 0 && most_error < 1))
+        status = failure(n, ORT_INVALID_ARGUMENT,
+                         "most_error: got a number out of range; allowed: 0 to 1");
     if (!status) status = o->read(n, info);
     if (status) {
         forget_node(n);

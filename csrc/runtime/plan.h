@@ -35,6 +35,7 @@ typedef struct winogen_question {
     int64_t itemsize;           /* of the input's numbers: 4 or 8 bytes; 1: it is quantized */
     int64_t threads;            /* that onnxruntime lends */
     double tolerance;           /* 0: the planner's own */
+    double most_error;          /* predicted, of any layer, where there is a way; 0: any */
     int64_t layers, inputs, outputs, arrays;
     const winogen_layer *layer;
     const winogen_array *array;

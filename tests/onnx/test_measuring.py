@@ -9,10 +9,12 @@ import onnxruntime as ort
 import pytest
 
 import winogen.onnx
-from winogen.graph import measured
-from winogen.onnx import answers, measuring
+from winogen.graph import ceilings, measured
+from winogen.onnx import answers, measuring, reference
+from winogen.onnx.loading import evaluator
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
+from winogen.onnx.reference import Reference, in_double
 from winogen.onnx.rewrite import rewrite
 from winogen.tasks import duel
 from winogen.tasks.duel import Times
@@ -151,6 +153,106 @@ def test_a_model_is_measured_once(whole, clock, library, monkeypatch, tmp_path):
     for options in ({"threads": 2}, {"tolerance": 1e-3}, {"input_shapes": {"x": (2, 4, 12, 14)}}):
         with pytest.raises(TypeError):
             rewrite(model, **options)
+
+
+@pytest.fixture
+def drafts(clock, library, monkeypatch):
+    """What is found of each draft: the errors at its output, the largest that is predicted."""
+    clock()
+    found, errors = [], Reference.errors
+
+    def kept(self, proto):
+        found.append(errors(self, proto))
+        return found[-1]
+
+    monkeypatch.setattr(Reference, "errors", kept)
+    return found
+
+
+def tiled():
+    """A chain of layers that are computed by large tiles."""
+    return chain((1, 16, 24, 24), (16, 16, 16, 16))
+
+
+@pytest.fixture
+def strict(drafts, monkeypatch):
+    """Errors that are always too large, and a ceiling below what the default predicts."""
+    monkeypatch.setattr(ceilings, "USUAL", 1e9)
+    usual = rewrite(tiled()[1])
+    ((errors, largest),) = drafts
+    assert usual.errors == errors and usual.ceiling == 0  # accurate enough: nothing else is tried
+    monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "CEILINGS", (None, 1.0, 0.99 * largest))
+    drafts.clear()
+    return usual
+
+
+@pytest.mark.parametrize("least", (0.0, 1e9))
+def test_layers_are_computed_more_carefully_until_the_output_is_accurate(
+    least, strict, drafts, monkeypatch, session
+):
+    """As long as the error is too large, by a factor that nothing reaches, if that gains enough."""
+    net, model = tiled()
+    monkeypatch.setattr(ceilings, "_WORTH_IT", least)
+    result = rewrite(model)
+    (usual, before), (careful, after) = drafts  # no layer was above the ceiling of 1
+    assert after < before and careful.ours_l2 < usual.ours_l2 == strict.errors.ours_l2
+    assert result.errors == (usual if least else careful)
+    assert (result.model == strict.model) == bool(least)
+    assert result.errors.text("onnxruntime") in str(result)
+    x = data(net, 1, 16, 24, 24)
+    (y,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (z,) = session(result.model).run(None, {"x": x})
+    assert np.abs(y - z).max() <= 1e-5 * np.abs(y).max()
+
+
+def test_a_tolerance_is_all_that_is_asked_for(strict, drafts):
+    result = rewrite(tiled()[1], tolerance=1e-3)
+    assert len(drafts) == 1 and result.errors == drafts[0][0]
+
+
+def test_errors_that_take_long_to_know_are_left_open(strict, drafts, monkeypatch):
+    monkeypatch.setattr(reference, "_MOST_PRODUCTS", 0)
+    result = rewrite(tiled()[1])
+    assert len(drafts) == 1 and result.errors is None and result.model == strict.model
+    assert "error at the output" not in str(result)
+
+
+def test_what_onnxruntime_has_not_in_float64_leaves_errors_open(drafts):
+    net = Net()
+    y = net.node("LRN", net.conv("x", 4, 6), size=3)
+    assert rewrite(net.model(y, shape=[1, 4, 12, 14])).errors is None and len(drafts) == 1
+
+
+def test_the_reference_is_the_model_in_float64(library):
+    net = Net()
+    y = net.node("Relu", net.norm(net.conv("x", 4, 6), 6))
+    half = net.constant(np.float32(0.5))
+    model = net.model(net.node("Cast", net.node("Mul", y, half), to=1), shape=[1, 4, 12, 14])
+    x = data(net, 1, 4, 12, 14)
+    found = Reference(Model(model), {"x": x}, 1)
+    (exact,) = evaluator(in_double(model)).run(None, {"x": x.astype(np.float64)})
+    assert exact.dtype == np.float64
+    np.testing.assert_allclose(found._exact, exact.ravel(), rtol=1e-12, atol=1e-14)
+    errors, _ = found.errors(rewrite(model).model)
+    assert 0 < errors.theirs_l2 < 1e-6 and 0 < errors.ours_l2 < 1e-5
+
+
+def test_what_is_accurate_is_found_once(strict, drafts, monkeypatch, tmp_path):
+    """For the same weights: others may need more, or less."""
+    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
+    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
+    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
+    _, model = tiled()
+    first = rewrite(model)
+    assert first.ceiling == 2 and len(drafts) == 2
+    again = rewrite(model)
+    assert len(drafts) == 2 and again.model == first.model and again.errors == first.errors
+    array = 2 * onnx.numpy_helper.to_array(model.graph.initializer[0])
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(array, "c0"))
+    monkeypatch.setattr(ceilings, "USUAL", 1e9)
+    assert rewrite(model).ceiling == 0 and len(drafts) == 3
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,7 @@ BAD_ATTRIBUTES = {
     "group: got less than 1": {"group": 0},
     "threads: got a number out of range; allowed: 0 to 1024": {"threads": -1},
     "tolerance: got a number out of range; allowed: 0 to 1": {"tolerance": 1.5},
+    "most_error: got a number out of range; allowed: 0 to 1": {"most_error": -1.0},
 }
 
 

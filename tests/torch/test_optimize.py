@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
-from winogen.graph import Conv, GlobalAverage, measured  # noqa: E402
+from winogen.graph import Conv, GlobalAverage, ceilings, measured  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
@@ -268,7 +268,7 @@ def test_a_whole_that_is_no_faster_is_torch_s(x, clock):
     assert {(row.runs, row.error) for row in report(ours).rows} == {("torch", None)}
     assert report(ours).layout == "the input's"
     errors = report(ours).errors  # of what is returned
-    assert errors.ours == errors.torch and errors.ours_l2 == errors.torch_l2
+    assert errors.ours == errors.theirs and errors.ours_l2 == errors.theirs_l2
     with torch.no_grad():
         assert torch.equal(ours(x), model(x))
 
@@ -355,9 +355,9 @@ def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
     usual = max(row.error for row in report(optimize(model, x)).rows)
-    monkeypatch.setattr(drafting, "USUAL", 0.0)
-    monkeypatch.setattr(drafting, "_WORTH_IT", 0.0)
-    monkeypatch.setattr(drafting, "CEILINGS", (None, usual * 0.99))
+    monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
+    monkeypatch.setattr(ceilings, "CEILINGS", (None, usual * 0.99))
     proven, prove = [], drafting.unproven
     monkeypatch.setattr(drafting, "unproven", lambda *given: proven.append(1) or prove(*given))
     with torch.no_grad():
@@ -366,7 +366,7 @@ def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
     careful = optimize(model, x)
     assert proven and max(row.error for row in report(careful).rows) < usual
     assert report(optimize(model, x)).rows == report(careful).rows and len(proven) == 1
-    monkeypatch.setattr(drafting, "USUAL", 1e9)
+    monkeypatch.setattr(ceilings, "USUAL", 1e9)
     with torch.no_grad():
         next(model.parameters()).mul_(1.5)
     assert max(row.error for row in report(optimize(model, x)).rows) == usual
@@ -431,9 +431,9 @@ def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monk
     """As long as the error is too large, by a factor that nothing reaches, if that gains enough."""
     model = made(nets.Residual)
     usual = max(row.error for row in report(optimize(model, x)).rows)
-    monkeypatch.setattr(drafting, "USUAL", 0.0)
-    monkeypatch.setattr(drafting, "_WORTH_IT", least)
-    monkeypatch.setattr(drafting, "CEILINGS", (None, 1.0, usual * 0.99))
+    monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "_WORTH_IT", least)
+    monkeypatch.setattr(ceilings, "CEILINGS", (None, 1.0, usual * 0.99))
     careful = optimize(model, x)
     most = max(row.error for row in report(careful).rows)
     assert most == usual if least else most < usual

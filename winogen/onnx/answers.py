@@ -47,6 +47,7 @@ class Question:
         self.itemsize = int(question.itemsize)
         self.inputs, self.outputs = int(question.inputs), int(question.outputs)
         self.tolerance = float(question.tolerance)  # 0 for none
+        self.most_error = float(question.most_error)  # 0 for none
         self.threads = int(question.threads)
         self.dtype = {1: "uint8", 4: "float32", 8: "float64"}[self.itemsize]
         records = [question.array[i] for i in range(question.arrays)]
@@ -221,6 +222,7 @@ class Answer:
         familiar: Set[KernelSpec] | None = None,
         target: Target | None = None,
         calling: Calling | None = None,
+        algorithm: str = "auto",
     ):
         self.question = Question(library.ffi, question)
         self.tolerance = self.question.tolerance
@@ -229,7 +231,8 @@ class Answer:
             dtype=self.question.dtype,
             threads=self.question.threads,
             tolerance=self.tolerance or None,
-            algorithm="auto",
+            algorithm=algorithm,
+            most_error=self.question.most_error or None,
             target=target or host_target(),
             machine=Machine() if target else current(),
             familiar=None if familiar is None else frozenset(familiar),

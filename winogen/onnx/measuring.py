@@ -6,6 +6,7 @@ of onnxruntime's optimizations, on the same threads and on random numbers of the
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from winogen.onnx.library import get_library_path
 from winogen.onnx.loading import first_line, new_session, require
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
+from winogen.onnx.reference import Reference
 from winogen.onnx.soundness import Part, alone
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel, duel_of_wholes
@@ -50,6 +52,7 @@ class Measuring:
             self.library = get_library_path()
             runtime = require("onnxruntime")
             self.feed = feed_of(model, usual_sizes(model), 1)
+            self.reference = Reference(self.model, self.feed, threads or 0)
         except (InvalidValue, BuildError, MissingPackage, TypeError) as problem:
             raise Unmeasured(first_line(problem)) from problem
         self.threads = threads
@@ -60,6 +63,10 @@ class Measuring:
             [(name, x.dtype, x.shape) for name, x in self.feed.items()],
             (threads, tolerance),
         )
+        self.numbers = _numbers(model.proto)
+        facts = self.memory.known.facts if self.memory.known else {}
+        # What an earlier process found of the same net with the same numbers.
+        self.facts = facts if facts.get("numbers") == self.numbers else {}
         self._kept: dict[str, Times | None] = {}
         self._left = _MOST
 
@@ -164,6 +171,14 @@ class Measuring:
 def _texts(proto: Any) -> list[bytes]:
     """What the nodes of a model are, without their weights."""
     return [node.SerializeToString(deterministic=True) for node in proto.graph.node]
+
+
+def _numbers(proto: Any) -> str:
+    """Return a digest of the weights of a model."""
+    found = hashlib.sha256()
+    for tensor in proto.graph.initializer:
+        found.update(tensor.SerializeToString(deterministic=True))
+    return found.hexdigest()
 
 
 def _kind(nodes: Sequence[Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:

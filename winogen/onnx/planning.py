@@ -37,6 +37,7 @@ class Planner:
         self._recorded: list[Answer] | None = None  # a list that wants to have all answers
         self._familiar: Set[KernelSpec] | None = None
         self._target: Target | None = None
+        self._algorithm = "auto"
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
 
@@ -56,7 +57,10 @@ class Planner:
 
     @contextmanager
     def recording(
-        self, familiar: Set[KernelSpec] | None = None, target: Target | None = None
+        self,
+        familiar: Set[KernelSpec] | None = None,
+        target: Target | None = None,
+        algorithm: str = "auto",
     ) -> Iterator[list[Answer]]:
         """Give a list of all answers from now on.
 
@@ -64,11 +68,12 @@ class Planner:
         With a ``target``, answers are for that, and nodes compute the plain way.
         """
         self._recorded, self.failure = [], None
-        self._familiar, self._target = familiar, target
+        self._familiar, self._target, self._algorithm = familiar, target, algorithm
         try:
             yield self._recorded
         finally:
             self._recorded = self._familiar = self._target = None
+            self._algorithm = "auto"
 
     @property
     def plans(self) -> int:
@@ -81,7 +86,9 @@ class Planner:
                 draft = Answer(self._library, question, {}, None, self._target, DraftCall)
                 self._record(draft)
                 return UNKNOWN
-            answer = Answer(self._library, question, self._packed, self._familiar)
+            answer = Answer(
+                self._library, question, self._packed, self._familiar, algorithm=self._algorithm
+            )
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)

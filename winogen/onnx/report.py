@@ -11,6 +11,7 @@ import numpy as np
 from winogen.conv import arguments
 from winogen.conv.problem import Problem
 from winogen.graph import Conv, QConv, cut, shapes, simplify
+from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
@@ -62,6 +63,7 @@ class Report:
     unmeasured: str = ""  # why there is no measurement
     quantized: int = 0  # convolutions of 8 bits that winogen would compute
     quantized_times: Times | None = None  # of all measured ones, including what stays
+    errors: Errors | None = None  # at the output of the whole model; None: they are not known
 
     @property
     def predicted_s(self) -> float:
@@ -117,6 +119,8 @@ class Report:
                 f"direct convolution {1e3 * self.direct_s:.3g} ms, "
                 f"{self.direct_s / self.predicted_s:.2f} times as long"
             )
+        if self.errors is not None:
+            yield self.errors.text("onnxruntime")
         if self.unmeasured:
             yield f"not measured: {self.unmeasured}"
         if self.quantized:
@@ -173,7 +177,8 @@ def report(
     theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
-    return Report(*made, Times(*map(sum, zip(*narrow_times))) if narrow_times else None)
+    of_bytes = Times(*map(sum, zip(*narrow_times))) if narrow_times else None
+    return Report(*made, of_bytes, result.errors)
 
 
 def _settings(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
-from winogen.graph import Conv, simplify
+from winogen.graph import Conv, ceilings, simplify
+from winogen.graph.ceilings import Errors, accurate
 from winogen.onnx.loading import naming_damage, original, require
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model, copied
@@ -48,6 +51,8 @@ class Rewritten:
     whole: Times | None = None  # of the rewritten model and of the original
     layers: Mapping[str, Times] = field(default_factory=dict)  # of each, by what it makes
     unmeasured: str = ""  # why there are no times
+    errors: Errors | None = None  # at the output; None: they are not known
+    ceiling: int = 0  # which of `winogen.graph.ceilings.CEILINGS` that takes
 
     @property
     def gain(self) -> float:
@@ -78,6 +83,7 @@ class Rewritten:
             lines.append(f"  the whole model, measured: onnxruntime {self.whole}")
         elif self.unmeasured and not self.is_original:
             lines.append(f"  not measured: {self.unmeasured}")
+        lines += [f"  {self.errors.text('onnxruntime')}"] if self.errors else []
         lines += [f"  {self.verdict}"] if self.verdict else []
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
@@ -181,7 +187,12 @@ def rewrite(
     draft = partial(_proven, model, settings, measuring, unmeasured, layers)
     if measuring is None:
         return draft(False)
-    return measuring.memory.settled(draft, has_lost, lambda result: result.gain)
+
+    def facts(result: Rewritten) -> dict[str, str]:
+        errors = json.dumps(result.errors and astuple(result.errors))
+        return {"numbers": measuring.numbers, "ceiling": str(result.ceiling), "errors": errors}
+
+    return measuring.memory.settled(draft, has_lost, lambda result: result.gain, facts)
 
 
 def _proven(
@@ -198,29 +209,13 @@ def _proven(
     makes; ``uncut``: winogen computes slower layers as well.
     """
     excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
-    stays: list[str] = []
     given_back: list[str] = []
     while True:
-        draft = _Draft(model, settings, excluded)
-        result = replace(
-            draft.result,
-            refusals=(*draft.result.refusals, *stays),
-            given_back=tuple(given_back),
-            layers=layers,
-            unmeasured=unmeasured,
-        )
+        drafts = _Drafts(model, settings, measuring, unmeasured, layers, uncut, excluded)
+        draft = drafts.accurate()
+        result = replace(draft.result, given_back=tuple(given_back))
         if result.is_original:
             return result
-        if measuring and not layers:
-            with working("compiling kernels"):
-                measuring.prepare(result.model)
-        known = uncut and layers
-        slower = draft.slower(measuring, layers) if measuring and not known else []
-        if slower and not uncut:
-            for lost in slower:
-                excluded |= dict.fromkeys(lost.values, lost.why)
-                stays += [f"{lost.label}: {lost.why}"] if lost.label else []
-            continue
         with working("comparing with the original"):
             verdict = compare(model, result.model)
         result = replace(result, verdict=verdict)
@@ -236,7 +231,85 @@ def _proven(
             return replace(result, whole=whole, unmeasured="" if whole else unmeasured or failed)
         count = len(model.graph.node)
         as_it_was = Rewritten(model.proto, count, count, refusals=result.refusals)
-        return replace(as_it_was, given_back=result.given_back, whole=whole, layers=layers)
+        as_it_was = replace(as_it_was, given_back=result.given_back, whole=whole, layers=layers)
+        return replace(as_it_was, ceiling=result.ceiling)
+
+
+class _Drafts:
+    """Drafts of a model under each ceiling: layers that onnxruntime computes faster are its own.
+
+    The arguments are those of `_proven`. ``excluded``: values that are onnxruntime's in any case.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Mapping[str, Any],
+        measuring: Measuring | None,
+        unmeasured: str,
+        layers: dict[str, Times],
+        uncut: bool,
+        excluded: Mapping[str, str],
+    ):
+        self.model, self.settings, self.measuring = model, settings, measuring
+        self.unmeasured, self.layers, self.uncut = unmeasured, layers, uncut
+        self.excluded = excluded
+        self.latest = 0  # ceiling of a draft
+        self.largest = math.inf  # predicted error of its layers
+
+    def accurate(self) -> _Draft:
+        """Return the draft whose error at the output is small enough, or the least."""
+        facts = self.measuring.facts if self.measuring else {}
+        if facts:
+            errors = json.loads(facts["errors"])
+            draft = self._fast(int(facts["ceiling"]))
+            draft.result = replace(draft.result, errors=Errors(*errors) if errors else None)
+            return draft
+        careful = self.measuring is not None and self.settings["tolerance"] is None
+        best = accurate(self._made, lambda draft: draft.result.errors, careful)
+        if best.result.ceiling != self.latest:  # other layers were measured since
+            self._fast(best.result.ceiling)
+        return best
+
+    def _made(self, ceiling: int) -> _Draft | None:
+        if self.largest <= (ceilings.CEILINGS[ceiling] or 0):  # no layer is above it
+            return None
+        draft, self.latest = self._fast(ceiling), ceiling
+        if self.measuring and not draft.result.is_original:
+            with working("comparing with float64"):
+                errors, self.largest = self.measuring.reference.errors(draft.result.model)
+            draft.result = replace(draft.result, errors=errors)
+        return draft
+
+    def _fast(self, ceiling: int) -> _Draft:
+        """Return a draft without slower layers."""
+        excluded, stays = dict(self.excluded), list[str]()
+        settings = {**self.settings, "most_error": ceilings.CEILINGS[ceiling]}
+        prepared = bool(self.layers) and not ceiling
+        while True:
+            draft = _Draft(self.model, settings, excluded)
+            draft.result = replace(
+                draft.result,
+                refusals=(*draft.result.refusals, *stays),
+                layers=self.layers,
+                unmeasured=self.unmeasured,
+                ceiling=ceiling,
+            )
+            if draft.result.is_original:
+                return draft
+            if self.measuring and not prepared:
+                with working("compiling kernels"):
+                    self.measuring.prepare(draft.result.model)
+                prepared = True
+            known = self.uncut and self.layers
+            slower = (
+                draft.slower(self.measuring, self.layers) if self.measuring and not known else []
+            )
+            if not slower or self.uncut:
+                return draft
+            for lost in slower:
+                excluded |= dict.fromkeys(lost.values, lost.why)
+                stays += [f"{lost.label}: {lost.why}"] if lost.label else []
 
 
 class _Slower(NamedTuple):

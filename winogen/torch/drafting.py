@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from winogen.graph import Conv, Graph, simplify
+from winogen.graph import Conv, Graph, ceilings, simplify
+from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
 from winogen.progress import working
@@ -28,7 +29,7 @@ from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
 from winogen.torch.proving import confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
-from winogen.torch.report import Errors, Reference, Report, Row
+from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
 from winogen.torch.tracing import Traced
 from winogen.torch.wholes import Rivals
@@ -36,12 +37,6 @@ from winogen.torch.wholes import Rivals
 # Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
 # otherwise.
 MEMORY = 3
-# Without a tolerance, the L2 error at the output should be at most so many times torch's. Until it
-# is, layers with a larger predicted error than this are computed more carefully.
-USUAL = 1.5
-CEILINGS = (None, 2e-6, 6e-7, 3e-7)
-# What is computed more carefully must lower the error by this factor: layers are not all.
-_WORTH_IT = 1.1
 _WHOLE = "torch is faster in the whole model"
 _FOLDED = "channels last, normalizations folded"
 
@@ -71,13 +66,7 @@ class _Proven(NamedTuple):
     body: fx.GraphModule
     decision: Decision
     errors: Errors | None  # at the output
-    ceiling: int  # which of `CEILINGS` that takes
-
-    def is_worth_it(self, faster: _Proven) -> bool:
-        """Whether it is accurate enough to be taken instead of a faster one."""
-        if not self.errors or not faster.errors:
-            return True
-        return _WORTH_IT * self.errors.ours_l2 < faster.errors.ours_l2
+    ceiling: int  # which of `winogen.graph.ceilings.CEILINGS` that takes
 
 
 class Drafts:
@@ -198,25 +187,21 @@ class Drafts:
 
     def _accurate(self, uncut: bool) -> _Proven:
         """Return segments whose error at the output is small enough, if any is."""
-        reading, best = self._read(), None
+        reading = self._read()
         tried: set[str] = set()
-        # With memory_limit=0 there is no choice: filters are as small as they can be.
-        careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
-        for ceiling in range(len(CEILINGS) if careful else 1):
+
+        def made(ceiling: int) -> _Proven | None:
             body, decision = self._compiled(reading, uncut, ceiling)
             if decision.digest in tried:  # no layer was above this ceiling
-                continue
+                return None
             tried.add(decision.digest)
             with self._optimized(body, Report()).winogen_tested() as tested:
                 errors = self._reference.errors(tested)
-            proven = _Proven(reading, body, decision, errors, ceiling)
-            best = proven if best is None or proven.is_worth_it(best) else best
-            if errors is None or not errors.torch_l2:  # a model in float64
-                break
-            if errors.ours_l2 <= USUAL * errors.torch_l2:
-                return proven
-        assert best is not None
-        return best
+            return _Proven(reading, body, decision, errors, ceiling)
+
+        # With memory_limit=0 there is no choice: filters are as small as they can be.
+        careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
+        return accurate(made, lambda proven: proven.errors, careful)
 
     def _read(self) -> Reading:
         return read(self.trace.module, exclude=self._why_torch)
@@ -227,7 +212,7 @@ class Drafts:
         return compiled(
             reading,
             layout=self._facts.get("layout"),
-            most_error=CEILINGS[ceiling],
+            most_error=ceilings.CEILINGS[ceiling],
             times=self._memory.times,
             uncut=uncut,
             **self.options,

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType
+from winogen.graph.ceilings import Errors, errors_of
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import run
@@ -35,16 +36,6 @@ class Row:
         if self.runs == "torch":
             return self
         return replace(self, runs="torch", why=why, error=None, packed_bytes=0)
-
-
-@dataclass(frozen=True)
-class Errors:
-    """At the output on the example inputs, against float64: max |y - y64| / max |y64|, and L2."""
-
-    ours: float
-    torch: float
-    ours_l2: float
-    torch_l2: float
 
 
 class Budget(NamedTuple):
@@ -112,11 +103,7 @@ class Report:
             )
             head.append(f"all layers by winogen, predicted by memory_limit: {', '.join(ways)}")
         if self.errors is not None:
-            e = self.errors
-            head.append(
-                f"error at the output against float64: {e.ours:.1e} of the largest value "
-                f"(torch {e.torch:.1e}); L2 {e.ours_l2:.1e} (torch {e.torch_l2:.1e})"
-            )
+            head.append(self.errors.text("torch"))
         if self.machine:
             head.append(f"planned for this machine: {self.machine}")
         if self.compared:
@@ -172,19 +159,7 @@ class Reference:
         ours = _numbers(self._leaves(optimized))
         if exact is None or theirs is None or ours is None:
             return None
-        if not ours.shape == theirs.shape == exact.shape:
-            return None
-        if not exact.numel() or not torch.isfinite(exact).all():
-            return None
-        largest = exact.abs().max().clamp_min(torch.finfo(torch.float64).tiny)
-        length = exact.norm().clamp_min(torch.finfo(torch.float64).tiny)
-
-        def of(y: torch.Tensor) -> tuple[float, float]:
-            difference = y - exact
-            return float(difference.abs().max() / largest), float(difference.norm() / length)
-
-        (ours_max, ours_l2), (torch_max, torch_l2) = of(ours), of(theirs)
-        return Errors(ours_max, torch_max, ours_l2, torch_l2)
+        return errors_of(ours.numpy(), theirs.numpy(), exact.numpy())
 
     def _leaves(self, model: Callable[..., Any], dtype: torch.dtype | None = None) -> list[Any]:
         tensors = [

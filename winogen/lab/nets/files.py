@@ -106,6 +106,8 @@ def _lay_out_onnx(net: Net, folder: Path, x: np.ndarray) -> None:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
+    from winogen.onnx.reference import in_double
+
     assert net.weights is not None
     model = onnx.load(str(net.weights.file()))
     graph = model.graph
@@ -121,36 +123,8 @@ def _lay_out_onnx(net: Net, folder: Path, x: np.ndarray) -> None:
     for size in graph.output[0].type.tensor_type.shape.dim:
         size.Clear()
     onnx.save(model, str(folder / "net.onnx"))
-    (y,) = ReferenceEvaluator(_in_double(model)).run(None, {"x": x.astype(np.float64)})
+    (y,) = ReferenceEvaluator(in_double(model)).run(None, {"x": x.astype(np.float64)})
     np.save(folder / "y64.npy", y)
-
-
-def _in_double(model: Any) -> Any:
-    """Return a copy of the model whose float32 tensors are float64."""
-    import onnx
-    from onnx import TensorProto, numpy_helper
-
-    def widened(tensor: Any) -> Any:
-        if tensor.data_type != TensorProto.FLOAT:
-            return tensor
-        return numpy_helper.from_array(
-            numpy_helper.to_array(tensor).astype(np.float64), tensor.name
-        )
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for tensor in copy.graph.initializer:
-        tensor.CopyFrom(widened(tensor))
-    for value in (*copy.graph.input, *copy.graph.output, *copy.graph.value_info):
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
-            value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    for node in copy.graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                attribute.t.CopyFrom(widened(attribute.t))
-            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == 1:
-                attribute.i = TensorProto.DOUBLE
-    return copy
 
 
 def work(path: Path) -> dict:

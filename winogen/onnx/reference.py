@@ -1,0 +1,114 @@
+"""A model in float64, and how far onnxruntime and a rewritten model are from that."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from winogen.graph import Conv, simplify
+from winogen.graph.ceilings import Errors, errors_of
+from winogen.onnx.library import planner
+from winogen.onnx.loading import new_session
+from winogen.onnx.model import Model
+from winogen.onnx.probes import Feed
+from winogen.onnx.reading import read
+from winogen.onnx.writing import Writer
+
+# Multiplications in float64 that are too many: they take some ten seconds on a core.
+_MOST_PRODUCTS = 2e11
+
+
+class Reference:
+    """The outputs of a model of known sizes on ``feed``, by onnxruntime and in float64.
+
+    ``threads``: of sessions, 0 for all.
+    """
+
+    def __init__(self, model: Model, feed: Feed, threads: int):
+        self.model, self.feed, self.threads = model, feed, threads
+
+    def errors(self, proto: Any) -> tuple[Errors | None, float]:
+        """Return the errors at the output of a rewritten model, and the largest it predicts.
+
+        None where nobody knows: the output holds no floats, or the model does not run in float64,
+        or not in reasonable time.
+        """
+        if self._exact is None or self._theirs is None:
+            return None, 0.0
+        installed = planner()
+        with installed.recording() as answers:
+            try:
+                ours = self._run(proto, self.feed, installed.path)
+            except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
+                return None, 0.0
+        predicted = [error.planned for answer in answers for error in answer.errors]
+        return errors_of(_numbers(ours), self._theirs, self._exact), max(predicted, default=0.0)
+
+    @cached_property
+    def _theirs(self) -> np.ndarray | None:
+        try:
+            return _numbers(self._run(self.model.proto, self.feed))
+        except Exception:  # onnxruntime's own kinds of errors
+            return None
+
+    @cached_property
+    def _exact(self) -> np.ndarray | None:
+        """By winogen's direct convolutions, because onnxruntime has none of float64."""
+        feed = {
+            n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in self.feed.items()
+        }
+        try:
+            model = Model(in_double(self.model.proto), self.model.fixed)
+            reading = read(model)
+            graph = simplify(reading.graph)
+            convolutions = [node for node in graph.nodes if isinstance(node.op, Conv)]
+            if not convolutions or sum(map(self._products, convolutions)) > _MOST_PRODUCTS:
+                return None
+            proto, installed = Writer(model, reading, {}).write(graph), planner()
+            with installed.recording(algorithm="direct"):
+                return _numbers(self._run(proto, feed, installed.path))
+        except Exception:  # onnxruntime has not all operators in float64
+            return None
+
+    def _run(self, proto: Any, feed: Feed, library: str = "") -> Any:
+        return new_session(proto, library=library, threads=self.threads).run(None, feed)
+
+    def _products(self, node: Any) -> float:
+        sizes = self.model.sizes.get(node.output, ())
+        if not all(size.known for size in sizes):
+            return 0.0
+        return math.prod(size.number for size in sizes) * math.prod(node.op.weight.shape[1:])
+
+
+def in_double(proto: Any) -> Any:
+    """Return a copy of a ModelProto whose float32 tensors are float64."""
+    from onnx import TensorProto, numpy_helper
+
+    def widen(tensor: Any) -> None:
+        if tensor.data_type == TensorProto.FLOAT:
+            array = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for tensor in copy.graph.initializer:
+        widen(tensor)
+    for value in (*copy.graph.input, *copy.graph.output, *copy.graph.value_info):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for node in copy.graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                widen(attribute.t)
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == 1:
+                attribute.i = TensorProto.DOUBLE
+    return copy
+
+
+def _numbers(outputs: list[Any]) -> np.ndarray:
+    """All floats of the outputs, one behind the other."""
+    parts = [y.ravel() for y in outputs if isinstance(y, np.ndarray) and y.dtype.kind == "f"]
+    return np.concatenate([np.zeros(0), *parts])
