@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -72,10 +73,7 @@ def products(target: Target) -> list[GemmSpec]:
 
 
 def compiled(found: dict[str, list[Build]], machine: str, folder: Path, jobs: int) -> None:
-    """Compile everything, and write an archive for each target to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"*{prebuilt.SUFFIX}"):
-        old.unlink()
+    """Compile everything, and write an archive for each target to an empty folder."""
     count = sum(map(len, found.values()))
     done = 0
 
@@ -132,10 +130,12 @@ def main() -> None:
     include = ROOT / "scripts" / f"glibc_{glibc}.h"
     # Stripped, and calling no function of a younger glibc than the wheel's tag says.
     os.environ["CC"] = f"{os.environ.get('CC', compiler)} -s -include {include}"
-    folder = ROOT / "build" / "prebuilt" / asked.machine
-    compiled(builds(listing.read(asked.kernels), asked.machine), asked.machine, folder, asked.jobs)
-    asked.output.mkdir(parents=True, exist_ok=True)
-    package(folder, f"py3-none-manylinux_{glibc}_{asked.machine}", asked.output)
+    wanted = builds(listing.read(asked.kernels), asked.machine)
+    # A folder of its own, so that two builds may run at once.
+    with TemporaryDirectory(prefix="winogen-wheel-") as folder:
+        compiled(wanted, asked.machine, Path(folder), asked.jobs)
+        asked.output.mkdir(parents=True, exist_ok=True)
+        package(Path(folder), f"py3-none-manylinux_{glibc}_{asked.machine}", asked.output)
 
 
 if __name__ == "__main__":
