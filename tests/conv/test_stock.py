@@ -140,7 +140,8 @@ def test_another_register_block_of_a_product_serves(bare, shelf, tmp_path, monke
     target = host_target()
     narrow = GemmSpec(Precision.of("float32"), target, tuning(target, 1))
     wide = tuning(target, 8 * target.lanes("float32"))
-    assert wide != narrow.tuning
+    if wide == narrow.tuning:
+        pytest.skip(f"{target.name} has one register block for all products")
     with monkeypatch.context() as patch:
         patch.undo()
         patch.setenv("PATH", os.defpath)
