@@ -16,7 +16,7 @@ from winogen.conv.gradients import weight_gradient
 from winogen.conv.stock import build_of, floor
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels.gemm import GemmSpec, tuning
-from winogen.records import Precision
+from winogen.records import TARGETS, Precision
 from winogen.toolchain import background, find_compiler, host_target, prebuilt
 
 SHAPE = (1, 16, 24, 24)
@@ -97,7 +97,9 @@ def test_the_best_at_hand_runs_and_the_plan_says_what_a_compiler_would_allow(bar
 
 def test_a_lesser_target_serves_where_there_is_nothing_for_this_one(bare):
     plan = layer(stride=2).plan(SHAPE)
-    assert (plan.isa, plan.algorithm) == ("generic", "direct") and plan.with_compiler.gain > 1
+    assert (plan.isa, plan.algorithm) == ("generic", "direct")
+    wider = host_target().vector_bytes > TARGETS["generic"].vector_bytes
+    assert plan.with_compiler.gain > 1 if wider else plan.with_compiler.gain >= 1
 
 
 @pytest.mark.parametrize(
