@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import warnings
 
 import pytest
 
@@ -185,3 +186,40 @@ def test_a_library_for_elsewhere_is_packed_by_its_own_key(shelf):
         assert build(1).compiled().key == here.key
     finally:
         del os.environ["CC"]
+
+
+@pytest.mark.parametrize(
+    "version, code, told",
+    [
+        ("0.0.9", None, "made by winogen 0.0.9, and this is winogen .* pip install winogen==0.0.9"),
+        (None, "other", "made by winogen .*, and this is another state of its code: .*bundle.$"),
+    ],
+)
+def test_kernels_of_another_winogen_are_told_once(shelf, monkeypatch, version, code, told):
+    here = prebuilt.Maker.here()
+    other = prebuilt.Maker(version or here.version, code or here.code)
+    items = [build(number).compiled() for number in (1, 2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(prebuilt.Maker, "here", lambda: other)
+        prebuilt.write(archive(shelf), items, "cc")
+    prebuilt._tell.cache_clear()
+    with pytest.warns(RuntimeWarning, match=told) as said:
+        assert unmade(1).load().lib.f(10) == 11  # what did not change is found
+        assert unmade(2).load().lib.f(10) == 12
+    assert len(said) == 1
+
+
+def test_folders_for_other_machines_are_told_once(shelf, tmp_path, monkeypatch):
+    items = [build(5).compiled()]
+    other, empty = tmp_path / "other", tmp_path / "empty"
+    prebuilt.write(other / "power9.kernels", items, "cc", machine="ppc64le")
+    prebuilt.write(other / "generic.kernels", items, "cc")  # in every bundle
+    empty.mkdir()
+    for folder, kinds in ((other, "generic on .*, power9 on Linux ppc64le"), (empty, "nothing")):
+        monkeypatch.setenv("WINOGEN_PREBUILT", str(folder))
+        with pytest.warns(RuntimeWarning, match=f"with kernels for {kinds}; this process runs "):
+            assert not build(9).at_hand()
+    monkeypatch.setenv("WINOGEN_PREBUILT", os.pathsep.join(map(str, (other, shelf))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert unmade(1).at_hand()
