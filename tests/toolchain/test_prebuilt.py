@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import time
 import warnings
 
 import pytest
@@ -223,3 +224,23 @@ def test_folders_for_other_machines_are_told_once(shelf, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert unmade(1).at_hand()
+
+
+def test_what_is_unpacked_is_pruned_once_an_hour_when_the_process_ends(shelf, cache, python):
+    code = f"""
+    from winogen.toolchain import host_target
+    from winogen.toolchain.loader import Build
+    from winogen.toolchain.texts import Text
+    Build(Text("recipe-NUMBER", None), {CDEF!r}, host_target(), name="adds-NUMBER").load()
+    """
+    old = time.time() - 9 * 3600
+    for number, left in ((1, 0), (2, 1), (3, 0)):
+        entry = cache / f"old-{number:032x}"
+        entry.mkdir(parents=True)
+        (entry / "kernel.so").write_bytes(bytes(1000))
+        os.utime(entry, (old, old))
+        if number == 3:
+            os.utime(cache / "locks" / "prune.lock", (old, old))
+        python(code.replace("NUMBER", str(number)), PATH="", WINOGEN_CACHE_LIMIT="1").finish()
+        assert len(list(cache.glob("old-*"))) == left
+    assert len(list(cache.glob("adds-*"))) == 3  # which were used just now

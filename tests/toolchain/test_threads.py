@@ -2,6 +2,7 @@
 
 import ctypes.util
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -105,6 +106,28 @@ def test_no_library_names_an_openmp_library():
     library = load(limits, "void winogen_use_team(void *);", host_target(), ("-DVECTOR_BYTES=16",))
     for path in (library.path, *library.path.parent.parent.glob("threads-*/*.so")):
         assert not re.search(rb"(?i)gomp|libi?omp|__kmpc", path.read_bytes()), path
+
+
+PINNED = """
+import os
+
+def tasks():
+    return {int(task) for task in os.listdir("/proc/self/task")}
+
+everywhere, before = os.sched_getaffinity(0), tasks()
+for cpus in ({min(everywhere)}, everywhere, {max(everywhere)}):
+    os.sched_setaffinity(0, cpus)
+    assert used(2, 2, nap=300) == 2
+    (made,) = tasks() - before
+    print(os.sched_getaffinity(made) == cpus)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs 2 CPUs"
+)
+def test_threads_run_where_their_caller_may_run_now(python):
+    assert python(USED + PINNED).finish().split() == ["True"] * 3
 
 
 def test_a_forked_child_makes_threads_anew(python):
