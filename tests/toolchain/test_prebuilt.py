@@ -11,6 +11,7 @@ import pytest
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.toolchain import find_compiler, host_target, prebuilt
 from winogen.toolchain.loader import Build
+from winogen.toolchain.system import system_name
 from winogen.toolchain.texts import Text
 
 CDEF = "int f(int x);"
@@ -150,6 +151,23 @@ def test_an_archive_that_others_can_write_to_is_not_believed(shelf, no_compiler_
     archive(shelf).chmod(0o666)
     with pytest.warns(RuntimeWarning, match="only you can write"), pytest.raises(CompilerNotFound):
         build(1).load()
+
+
+def test_libraries_for_another_c_library_are_for_another_system(shelf, monkeypatch):
+    if system_name() != "Linux":
+        pytest.skip("needs glibc")
+    prebuilt.write(shelf / "generic.kernels", [build(5).compiled()], "cc", system="Linux musl")
+    assert not prebuilt.archives("generic")
+    for answer in ("", None):  # of musl, and of a system that does not know the name
+        monkeypatch.setattr(os, "confstr", lambda name, answer=answer: answer)
+        system_name.cache_clear()
+        assert system_name() == "Linux musl"
+    monkeypatch.delattr(os, "confstr")
+    system_name.cache_clear()
+    assert system_name() == "Linux musl"
+    monkeypatch.undo()
+    system_name.cache_clear()
+    assert system_name() == "Linux"
 
 
 @pytest.mark.parametrize("folder", ("~no-such-user/x", "/some/\udcff"))

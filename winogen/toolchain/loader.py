@@ -43,6 +43,7 @@ from winogen.toolchain.cache import (
 from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_usable, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
+from winogen.toolchain.system import system_name
 from winogen.toolchain.texts import Text
 from winogen.toolchain.threads import bind
 
@@ -117,7 +118,7 @@ class Build:
             return False
 
     def compiled(
-        self, machine: str = platform.machine(), system: str = platform.system()
+        self, machine: str = platform.machine(), system: str = system_name()
     ) -> prebuilt.Item:
         """Return the library for an archive, compiled but not loaded: it may be for elsewhere.
 
@@ -141,7 +142,7 @@ class Build:
         build = source, self.cdef, self.target, self.flags, self.name
         return *build, _words(), cache_dir()
 
-    def _job(self, machine: str = platform.machine(), system: str = platform.system()) -> _Job:
+    def _job(self, machine: str = platform.machine(), system: str = system_name()) -> _Job:
         flags = (*flags_for(self.target), *self.flags)
         kind = self.target, flags, self.parts, LIBRARY, _words(), machine, system
         return _Job(self.source, self.name, *kind)
@@ -179,7 +180,7 @@ class _Job:
     @cached_property
     def _prebuilt(self) -> str | None:
         """Its key in an archive, if one has it."""
-        is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
+        is_for_here = (self.machine, self.system) == (platform.machine(), system_name())
         if not (self.recipe and is_for_here) or self.words:
             return None
         return prebuilt.key_of(self.recipe, self.target.name)

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from winogen import resources
 from winogen.toolchain import trust
 from winogen.toolchain.cache import LIBRARY, KernelStore, path_of, write_whole
+from winogen.toolchain.system import system_name
 
 FORMAT = 2
 SUFFIX = ".kernels"
@@ -104,7 +105,7 @@ class Archive:
     @property
     def serves_here(self) -> bool:
         """Whether its libraries are for this kind of machine and system."""
-        return (self.machine, self.system) == (platform.machine(), platform.system())
+        return (self.machine, self.system) == (platform.machine(), system_name())
 
     def library(self, key: str) -> bytes:
         """Return the library of a key; raises ValueError if it is damaged."""
@@ -169,7 +170,7 @@ def _tell(chosen: str) -> str:
         kinds = sorted({f"{one.path.stem} on {one.system} {one.machine}" for one in found})
         told.append(
             f"WINOGEN_PREBUILT: got {chosen}, with kernels for {', '.join(kinds) or 'nothing'}; "
-            f"this process runs {', '.join(runs)} on {platform.system()} {platform.machine()}: "
+            f"this process runs {', '.join(runs)} on {system_name()} {platform.machine()}: "
             "bundle on such a CPU, or on the other one with WINOGEN_ISA for what both have"
         )
     for text in told:
@@ -248,14 +249,14 @@ def write(
     items: Iterable[Item],
     compiler: str,
     machine: str = platform.machine(),
-    system: str = platform.system(),
+    system: str = system_name(),
     block: int = BLOCK,
 ) -> None:
     """Write an archive; the same items give the same bytes.
 
-    ``compiler``: what it calls itself, with its version. ``machine``, ``system``: as `platform`
-    names what the libraries are for. ``block``: bytes of libraries to be packed together, about.
-    Raises OSError.
+    ``compiler``: what it calls itself, with its version. ``machine``, ``system``: what the
+    libraries are for, as `platform.machine` and `system_name` have it. ``block``: bytes of
+    libraries to be packed together, about. Raises OSError.
     """
     blocks: list[bytearray] = []
     libraries: dict[str, Entry] = {}
