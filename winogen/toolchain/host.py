@@ -68,18 +68,22 @@ def lineage() -> tuple[str, ...]:
     on an older or a generic name. So the newest of the same maker counts whose vector instructions
     are all there.
     """
-    import archspec.cpu
-
     cpu = _cpu()
     if not os.environ.get("WINOGEN_CPU"):
-        reported, maker = _reported(), _detected().vendor
-        alike = [cpu]
-        for one in archspec.cpu.TARGETS.values():
-            needed = {name for name in one.features if _OF_VECTORS.search(name)}
-            if one.vendor == maker and needed and needed <= reported:
-                alike.append(one)
-        cpu = max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
+        cpu = _newest(cpu, _reported(), _detected().vendor)
     return tuple(str(one.name) for one in (cpu, *cpu.ancestors))
+
+
+@lru_cache(maxsize=8)  # every plan asks
+def _newest(cpu: Any, reported: frozenset[str], maker: str) -> Any:
+    import archspec.cpu
+
+    alike = [cpu]
+    for one in archspec.cpu.TARGETS.values():
+        needed = {name for name in one.features if _OF_VECTORS.search(name)}
+        if one.vendor == maker and needed and needed <= reported:
+            alike.append(one)
+    return max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
 
 
 def _core() -> str:
