@@ -46,7 +46,7 @@ class Promise:
         for count, ways in self.layers:
             now = _taken(ways, kernels)
             for way in ways:
-                if now is None or way.seconds < now.seconds and _cost(way) < _cost(now):
+                if now is None or (way.seconds < now.seconds and _cost(way) < _cost(now)):
                     seconds = now.seconds if now else 1e9
                     yield way.kernel, count * (seconds - way.seconds) / self._ideal
 
