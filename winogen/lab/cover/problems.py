@@ -110,7 +110,7 @@ def instances(layers: list[BenchLayer], batches: Iterable[int] = BATCHES) -> Ite
         for layer, layout, batch in product(layers, LAYOUTS, batches):
             problem = layer.with_batch(batch).problem(layout)
             for ways in ways_of(problem, place):
-                yield Instance(place.target.name, tuple(ways))
+                yield Instance(place.target.name, ways)
     for place in places(PLACES):
         for layer, layout in product(layers, LAYOUTS):
             problem = layer.with_batch(max(batches)).problem(layout)
@@ -140,7 +140,7 @@ def spelled(target: Target) -> str:
     return "+".join((target.name, *sorted(target.extensions)))
 
 
-def ways_of(problem: Any, place: Place) -> Iterator[list[Way]]:
+def ways_of(problem: Any, place: Place) -> Iterator[tuple[Way, ...]]:
     """Yield the kernels within each of the `TOLERANCES`, fastest first.
 
     The kernel that computes everything is among them.
@@ -166,7 +166,7 @@ def ways_of(problem: Any, place: Place) -> Iterator[list[Way]]:
                     kernels[row] = _kernel(KernelSpec.of(work))
                 patience = planner.PATIENCE if error <= usual else 1.0
                 ways.append(Way(one.seconds, kernels[row], patience))
-        yield ways
+        yield tuple(ways)
 
 
 def _gradients(problem: Any, place: Place) -> Iterator[Way]:

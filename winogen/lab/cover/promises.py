@@ -75,7 +75,7 @@ def promises() -> Iterator[Promise]:
         for place in places(PLACES):
             for layout in LAYOUTS:
                 of_layers = [(n, ways_of(one.problem(layout), place)) for one, n in layers.items()]
-                each = [[(n, tuple(ways)) for ways in some] for n, some in of_layers]
+                each = [[(n, ways) for ways in some] for n, some in of_layers]
                 for tolerance, column in zip(TOLERANCES, zip(*each)):
                     what = layout if tolerance is None else f"{layout} {tolerance:g}"
                     yield Promise(net, place.target.name, place.cpu, what, column)
