@@ -10,6 +10,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.count import Demand, Stages
 from winogen.kernels.geometry import (
+    STRIP_FIELDS,
     gemm_filters,
     is_streamed,
     lines_of_channels,
@@ -31,9 +32,13 @@ class Winograd2dFilters(Winograd2dTiles):
     layout_of = "NHWC"
     uses = ("vectors", "band", "tiles", "few")
     tunable = ("vectors", "band", "tiles", "non_temporal")
+    fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, depth=16)
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        return self._pitches(work)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         (h, w), block, lanes = work.transforms, work.tuning, work.lanes
