@@ -18,8 +18,10 @@ from winogen.kernels.count import (
 )
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
+    is_streamed,
     strip_pitches,
     tile_strip_size,
+    whole_lines,
 )
 from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.registers import loads_per_fma
@@ -27,9 +29,10 @@ from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.machine import LINE
 
 _UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
-_LEAST_FILTERS = 8  # fewer do not pay for the input transform
+LEAST_FILTERS = 8  # fewer do not pay for the input transform
 
 
 class Winograd2dTiles(Variant):
@@ -43,7 +46,7 @@ class Winograd2dTiles(Variant):
     largest_tile = 4  # larger ones are less accurate and, for all that they save, not faster
     layout_of = "NCHW"
     uses: tuple[str, ...] = ("pair",)
-    tunable: tuple[str, ...] = ("pair",)
+    tunable: tuple[str, ...] = ("pair", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "outputs of whole tiles",
@@ -56,7 +59,9 @@ class Winograd2dTiles(Variant):
         return work.layout == self.layout_of and few and not work.depthwise
 
     def suits(self, work: Work) -> bool:
-        return work.filters >= _LEAST_FILTERS
+        # Short runs of outputs in all planes are slow where no cache has their lines.
+        stays = self.non_temporal(work) or not is_streamed(work, self.adds_early)
+        return work.filters >= LEAST_FILTERS and stays
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"channels": work.channels} if work.channels in _UNROLLED_CHANNELS else {}
@@ -93,6 +98,12 @@ class Winograd2dTiles(Variant):
 
     def packed_numbers(self, work: Work) -> int:
         return work.groups * work.filters * work.channels * positions(work)
+
+    def non_temporal(self, work: Work) -> bool:
+        """Outputs are stored as they are computed where all rows are whole lines."""
+        steps = (work.output.image, work.output.channel, work.output.row)
+        lines = all(step * work.array_itemsize % LINE == 0 for step in steps)
+        return whole_lines(work) and lines and is_streamed(work, self.adds_early)
 
     def input_size(self, work: Work) -> tuple[Any, Any]:
         return tile_strip_size(work)
@@ -165,7 +176,9 @@ class Winograd2dTiles(Variant):
         # Outputs of tiles that do not fill the lanes pass through memory once more.
         copied = np.where(work.block[1] % work.lanes, outputs / groups, 0)
         arithmetic = arithmetic + 2 * costs.store * copied
-        stores = cost.written(work, machine, work.batch * work.output_bytes, False)
+        stores = cost.written(
+            work, machine, work.batch * work.output_bytes, self.non_temporal(work)
+        )
         stores = stores / cost.busy_threads(work)
         product = cost.roof(share * arithmetic, stores, costs.streamed)
         return Cycles(share * self.transform_cycles(work, machine, into), product, 0.0)
