@@ -40,6 +40,9 @@ _TIMES_THE_LEAST = 10
 # How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
 ALTERNATIVES = 8  # the most candidates that a plan lists
+# Another register block than a variant's own is another kernel to compile, to find at hand and to
+# keep in caches. Predicted to be less than so many times as fast, it is not worth that.
+_ANOTHER_KERNEL = 1.02
 
 
 def choose(
@@ -110,17 +113,21 @@ def ranked(
             refusal = too_much  # the last target has the least demands
             continue
         if some:
-            return [replace(some[0], missed=_missed(ways, some[0])), *some[1:]]
+            return [replace(some[0], missed=_missed(problem, ways, some[0], stock)), *some[1:]]
     if ways and not stock.reason:
         return ways  # the first is compiled
     raise refusal or stock.missing(_described(problem, request))
 
 
-def _missed(ways: list[Candidate], taken: Candidate) -> Missed | None:
+def _missed(
+    problem: Problem, ways: list[Candidate], taken: Candidate, stock: Stock
+) -> Missed | None:
     if not ways or not ways[0].seconds:
         return None
     seconds, choice = ways[0].seconds, ways[0].choice
-    return Missed(seconds, choice.algorithm, choice.tile, taken.seconds / seconds)
+    kernels = stock.lacking(ways[0].specs(problem))
+    gain = taken.seconds / seconds
+    return Missed(seconds, choice.algorithm, choice.tile, gain, kernels, stock.reason)
 
 
 def _described(problem: Problem, request: Request) -> str:
@@ -314,9 +321,13 @@ def _fitting(
         alone = [replace(choice, threads=1) for choice in choices]
         evaluated = evaluate(problem, alone, target, machine, limit)
     fitting = [candidate for candidate, fit in zip(evaluated, fits) if fit]
+
+    def seconds(candidate: Candidate) -> float:
+        return candidate.seconds * (_ANOTHER_KERNEL if candidate.choice.sizes else 1.0)
+
     # Of choices that differ in their register block only, the fastest.
     best: dict[Choice, Candidate] = {}
-    for candidate in sorted(fitting, key=lambda candidate: candidate.seconds):
+    for candidate in sorted(fitting, key=seconds):
         choice = candidate.choice
         best.setdefault(replace(choice, sizes=()) if choice.sizes else choice, candidate)
     return list(best.values())

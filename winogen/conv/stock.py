@@ -21,7 +21,7 @@ from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision, Target
 from winogen.toolchain import background, find_compiler, host_targets, threads
-from winogen.toolchain.compiler import mode
+from winogen.toolchain.compiler import is_usable, mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
 from winogen.typing import Layout
@@ -52,6 +52,10 @@ class Stock:
         """Return whether all of these kernels are at hand."""
         return all(map(self._has, specs))
 
+    def lacking(self, specs: Iterable[Spec]) -> tuple[str, ...]:
+        """Return the names of those of these kernels that are not at hand."""
+        return tuple(spec.name for spec in specs if not self._has(spec))
+
     def _has(self, spec: Spec) -> bool:
         known = self._known.get(spec)
         if known is None:
@@ -80,17 +84,16 @@ def stock_of(target: Target) -> Stock | None:
     """Return the kernels that plans for a target must keep to; None if there is no need."""
     if all(one.name != target.name for one in host_targets()):
         return None  # C for another machine is wanted
-    mode_, reason = mode(), ""
+    get, mode_, reason = os.environ.get, mode(), ""
     if mode_ == "off":
         reason = "WINOGEN_COMPILE=off; allowed: missing or background"
-    else:
+    elif not is_usable(get("CC", ""), get("PATH")):  # every plan asks: one that is there is known
         try:
             find_compiler()
         except CompilerNotFound as problem:
             reason = str(problem)
     if mode_ == "missing" and not reason:
         return None
-    get = os.environ.get
     return _stock(reason, *map(get, ("WINOGEN_CACHE", "WINOGEN_PREBUILT", "CC")))
 
 

@@ -68,18 +68,23 @@ def lineage() -> tuple[str, ...]:
     on an older or a generic name. So the newest of the same maker counts whose vector instructions
     are all there.
     """
-    import archspec.cpu
-
     cpu = _cpu()
     if not os.environ.get("WINOGEN_CPU"):
-        reported, maker = _reported(), _detected().vendor
-        alike = [cpu]
-        for one in archspec.cpu.TARGETS.values():
-            needed = {name for name in one.features if _OF_VECTORS.search(name)}
-            if one.vendor == maker and needed and needed <= reported:
-                alike.append(one)
-        cpu = max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
+        cpu = _newest(cpu, _reported(), _detected().vendor)
     return tuple(str(one.name) for one in (cpu, *cpu.ancestors))
+
+
+@lru_cache(maxsize=8)  # every plan asks
+def _newest(cpu: Any, reported: frozenset[str], maker: str) -> Any:
+    """Return the newest CPU of a maker whose vector instructions are reported, or this one."""
+    import archspec.cpu
+
+    alike = [cpu]
+    for one in archspec.cpu.TARGETS.values():
+        needed = {name for name in one.features if _OF_VECTORS.search(name)}
+        if one.vendor == maker and needed and needed <= reported:
+            alike.append(one)
+    return max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
 
 
 def _core() -> str:
@@ -153,15 +158,20 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"), mode())]
+    emitted = _emitted(os.environ.get("CC"), mode())
+    usable = frozenset(name for name in emitted if EXTENSIONS[name].reported in also)
+    return _targets(frozenset(features), core, usable)
+
+
+@lru_cache(maxsize=32)
+def _targets(features: frozenset[str], core: str, usable: frozenset[str]) -> tuple[Target, ...]:
+    """Return the targets of a CPU with these features, with the extensions that are usable."""
     return tuple(
         replace(
             target,
             core=core,
             extensions=frozenset(
-                one.name
-                for one in extensions
-                if target.name in one.targets and one.reported in also
+                name for name in usable if target.name in EXTENSIONS[name].targets
             ),
         )
         for target in TARGETS.values()
