@@ -65,6 +65,13 @@ def test_every_output_is_rounded_once(dtype, layout, algorithm, tile):
         assert near.max() <= 1
 
 
+def test_rows_of_many_tiles_pass_through_the_buffer_piece_by_piece():
+    x, w = normal((1, 3, 5, 300), np.float16, 1), normal((20, 3, 3, 3), np.float32, 2)
+    conv = Conv2d(w, padding=1, algorithm="winograd2d", tile=2)
+    assert conv.plan(x.shape, "float16").variant == "winograd2d_tiles"
+    assert (conv(x) == conv(x.astype(np.float32)).astype(np.float16)).all()
+
+
 @BOTH
 def test_special_numbers(dtype, layout):
     """NaN, infinity, subnormal numbers, and what is too large for the output."""

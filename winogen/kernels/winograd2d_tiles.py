@@ -23,14 +23,16 @@ from winogen.kernels.geometry import (
     tile_strip_size,
     whole_lines,
 )
+from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.registers import loads_per_fma
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.machine import LINE
 
 _UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
-_LEAST_FILTERS = 8  # fewer do not pay for the input transform
+LEAST_FILTERS = 8  # fewer do not pay for the input transform
 
 
 class Winograd2dTiles(Variant):
@@ -50,14 +52,16 @@ class Winograd2dTiles(Variant):
         "y": "outputs of whole tiles",
         "strip": "padded input below a block",
     }
-    fields_used = STRIP_FIELDS
+    fields_used = {**STRIP_FIELDS, "tiles_at_once": "tiles of a row whose V is in L1"}
 
     def applies(self, work: Work) -> bool:
         few = work.channels <= self.tuning(work.target, work.precision).few
         return work.layout == self.layout_of and few and not work.depthwise
 
     def suits(self, work: Work) -> bool:
-        return work.filters >= _LEAST_FILTERS
+        # Short runs of outputs in all planes are slow where no cache has their lines.
+        stays = self.non_temporal(work) or not is_streamed(work, self.adds_early)
+        return work.filters >= LEAST_FILTERS and stays
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"channels": work.channels} if work.channels in _UNROLLED_CHANNELS else {}
@@ -66,17 +70,25 @@ class Winograd2dTiles(Variant):
         return Tuning("measured on AMD EPYC (Zen 4), 2026-11", pair=2, depth=16)
 
     def fields(self, work: Work) -> dict[str, Any]:
+        return self._pitches(work) | {"tiles_at_once": self.tiles_at_once(work)}
+
+    def _pitches(self, work: Work) -> dict[str, Any]:
         return strip_pitches(*tile_strip_size(work), work.transforms[1].m, work.lanes, planar=True)
 
+    def tiles_at_once(self, work: Work) -> Any:
+        """Tiles of a row whose V takes at most three quarters of what L1 has for the product."""
+        vector = positions(work) * work.channels * work.lanes * work.itemsize
+        return work.lanes * np.maximum(1, 3 * NEAR_BYTES // (4 * vector))
+
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        (h, w), cols, lanes = work.transforms, work.block[1], work.lanes
-        wide = round_up(cols, lanes)
-        v = wide * positions(work) * work.channels
-        return self._buffers(work, v, work.tuning.pair * h.m * wide * w.m + lanes)
+        (h, w), lanes = work.transforms, work.lanes
+        tiles = np.minimum(round_up(work.block[1], lanes), self.tiles_at_once(work))
+        v = tiles * positions(work) * work.channels
+        return self._buffers(work, v, work.tuning.pair * h.m * w.m * lanes)
 
     def _buffers(self, work: Work, v: Any, y: Any) -> dict[str, Buffer]:
         # Whole vectors are read, up to two beyond what is needed.
-        strip = work.channels * self.fields(work)["strip_plane"] + 2 * work.lanes
+        strip = work.channels * self._pitches(work)["strip_plane"] + 2 * work.lanes
         numbers = {"v": v, "y": y, "strip": strip}
         return {name: Buffer(count * work.itemsize) for name, count in numbers.items()}
 
@@ -88,7 +100,10 @@ class Winograd2dTiles(Variant):
         return work.groups * work.filters * work.channels * positions(work)
 
     def non_temporal(self, work: Work) -> bool:
-        return whole_lines(work) and is_streamed(work, self.adds_early)
+        """Outputs are stored as they are computed where all rows are whole lines."""
+        steps = (work.output.image, work.output.channel, work.output.row)
+        lines = all(step * work.array_itemsize % LINE == 0 for step in steps)
+        return whole_lines(work) and lines and is_streamed(work, self.adds_early)
 
     def input_size(self, work: Work) -> tuple[Any, Any]:
         return tile_strip_size(work)
@@ -142,7 +157,7 @@ class Winograd2dTiles(Variant):
             moves=(
                 u,
                 Move("U again", u.bytes * (rows - 1), packed, private=True),
-                Move("V", times * v_bytes, v_bytes // rows, private=True),
+                Move("V", times * v_bytes, v.bytes, private=True),
                 output_written(work, packed),
             ),
         )
@@ -154,16 +169,18 @@ class Winograd2dTiles(Variant):
         # Products need not be stored, columns must. Rows are interleaved if their tiles are powers
         # of two, else written one by one.
         placing = np.where(w.m & (w.m - 1), work.lanes / 2, (np.log2(w.m) + 1) / 4)
-        outputs = work.block[0] * blocks(work.block[1], work.lanes) * work.filters * h.m * w.m
+        groups = blocks(work.block[1], work.lanes)
+        outputs = work.block[0] * groups * work.filters * h.m * w.m
         instructions = multiply.steps + multiply.instructions
         arithmetic = cost.transform(costs, instructions, multiply.stored) + outputs * placing
-        # Outputs are written row of tiles by row of tiles, in bursts.
-        stores: Any = work.batch * work.output_bytes
-        if self.non_temporal(work):
-            stores = stores / machine.memory_rate
-        else:
-            stores = stores / machine.read_rate(costs.displaced * work.output_bytes)
-        product = share * arithmetic + stores / cost.busy_threads(work)
+        # Outputs of tiles that do not fill the lanes pass through memory once more.
+        copied = np.where(work.block[1] % work.lanes, outputs / groups, 0)
+        arithmetic = arithmetic + 2 * costs.store * copied
+        stores = cost.written(
+            work, machine, work.batch * work.output_bytes, self.non_temporal(work)
+        )
+        stores = stores / cost.busy_threads(work)
+        product = cost.roof(share * arithmetic, stores, costs.streamed)
         return Cycles(share * self.transform_cycles(work, machine, into), product, 0.0)
 
     def transform_cycles(self, work: Work, machine: Machine, counted: Demand) -> Any:
