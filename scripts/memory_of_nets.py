@@ -1,6 +1,6 @@
 """Resident memory of networks by torch and by `winogen.torch.optimize`, beyond the imports.
 
-    python scripts/memory_of_nets.py resnet50 unet --memory-limit 0 --release-weights
+    python scripts/memory_of_nets.py resnet50 unet --memory-limit 0
 
 Each net runs in two processes, one for torch and one for winogen, whose original is deleted. Linux.
 """

@@ -250,6 +250,9 @@ def test_little_memory_is_kept(monkeypatch):
         assert sum(kept) <= memory._KEPT
     memory.empty((memory._LARGE - 1,), np.dtype(np.uint8), "small")
     assert [buffer.size for buffer in memory._spare._buffers.values()] == kept
+    memory.workspace(2 << 20)
+    memory.release()
+    assert not memory._spare._buffers  # a workspace is no exception
 
 
 def test_kept_memory_is_given_back_before_an_array_is_refused(monkeypatch):

@@ -81,6 +81,19 @@ def test_auto_fits_the_tile_to_the_map(size):
         assert -(-size // m) * m <= 1.15 * size
 
 
+def test_a_register_block_of_its_own_is_for_layers_that_gain(monkeypatch):
+    """Two per cent at least; others share the kernel that most layers have."""
+
+    def rows(shape, weight):
+        options = {"layout": "NHWC", "padding": weight[-1] // 2}
+        return dict(choose(layer(weight, **options), shape, algorithm="direct").sizes).get("rows")
+
+    gaining, sharing = ((1, 56, 56, 64), (64, 64, 1, 1)), ((1, 7, 7, 512), (512, 512, 3, 3))
+    assert rows(*gaining) and not rows(*sharing)
+    monkeypatch.setattr(planner, "_ANOTHER_KERNEL", 1.0)
+    assert rows(*gaining) and rows(*sharing)
+
+
 def test_auto_transforms_only_the_axes_that_gain():
     chosen = choose(layer((64, 64, 1, 7), padding="same"), (1, 64, 17, 17))
     assert chosen.algorithm == "mcmr" and chosen.tile[0] == 1 < chosen.tile[1]

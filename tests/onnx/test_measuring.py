@@ -182,6 +182,7 @@ def strict(drafts, monkeypatch):
     ((errors, largest),) = drafts
     assert usual.errors == errors and usual.ceiling == 0  # accurate enough: nothing else is tried
     monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "ENOUGH", 0.0)
     monkeypatch.setattr(ceilings, "CEILINGS", (None, 1.0, 0.99 * largest))
     drafts.clear()
     return usual

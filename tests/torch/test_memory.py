@@ -188,8 +188,18 @@ def test_no_room_for_the_weights(x, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(OutOfMemory, match="release_weights: .*No space left.*TMPDIR"):
         optimize(made(nets.Shared), x, release_weights=True)
-    with pytest.raises(InvalidType, match="release_weights: got 1; allowed: True or False"):
+    with pytest.raises(InvalidType, match="release_weights: got 1; allowed: None, True or False"):
         optimize(made(nets.Shared), x, release_weights=1)
+    least = optimize(made(nets.Shared), x, memory_limit=0)
+    assert not least.winogen_released and not any(map(in_file, least.parameters()))
+
+
+@pytest.mark.parametrize(
+    "limit, release, is_released", ((None, None, False), (0, None, True), (0, False, False))
+)
+def test_the_least_memory_has_no_weights_in_it(x, limit, release, is_released):
+    ours = optimize(made(nets.Residual), x, memory_limit=limit, release_weights=release)
+    assert ours.winogen_released == is_released == in_file(ours.conv1.weight)
 
 
 def test_only_what_is_asked_for_is_kept(x):

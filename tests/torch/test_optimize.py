@@ -356,6 +356,7 @@ def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
     clock(0, original=4.0, folded=5.0, cut=2.0)
     usual = max(row.error for row in report(optimize(model, x)).rows)
     monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "ENOUGH", 0.0)
     monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
     monkeypatch.setattr(ceilings, "CEILINGS", (None, usual * 0.99))
     proven, prove = [], drafting.unproven
@@ -432,6 +433,7 @@ def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monk
     model = made(nets.Residual)
     usual = max(row.error for row in report(optimize(model, x)).rows)
     monkeypatch.setattr(ceilings, "USUAL", 0.0)
+    monkeypatch.setattr(ceilings, "ENOUGH", 0.0)
     monkeypatch.setattr(ceilings, "_WORTH_IT", least)
     monkeypatch.setattr(ceilings, "CEILINGS", (None, 1.0, usual * 0.99))
     careful = optimize(model, x)

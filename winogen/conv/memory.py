@@ -89,8 +89,8 @@ _spare = _Spare()
 
 def release() -> None:
     """Give memory that waits for later calls of this thread back to the system."""
+    _workspace.buffer = np.empty(0, np.uint8)  # a large one becomes spare
     _spare.release()
-    _workspace.buffer = np.empty(0, np.uint8)
     with suppress(OSError, AttributeError):  # glibc keeps what was freed between what was not
         ctypes.CDLL(None).malloc_trim(0)
 

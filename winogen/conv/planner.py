@@ -40,6 +40,9 @@ _TIMES_THE_LEAST = 10
 # How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
 ALTERNATIVES = 8  # the most candidates that a plan lists
+# Another register block than a variant's own is another kernel to compile, to find at hand and to
+# keep in caches. Predicted to be less than so many times as fast, it is not worth that.
+_ANOTHER_KERNEL = 1.02
 
 
 def choose(
@@ -318,9 +321,13 @@ def _fitting(
         alone = [replace(choice, threads=1) for choice in choices]
         evaluated = evaluate(problem, alone, target, machine, limit)
     fitting = [candidate for candidate, fit in zip(evaluated, fits) if fit]
+
+    def seconds(candidate: Candidate) -> float:
+        return candidate.seconds * (_ANOTHER_KERNEL if candidate.choice.sizes else 1.0)
+
     # Of choices that differ in their register block only, the fastest.
     best: dict[Choice, Candidate] = {}
-    for candidate in sorted(fitting, key=lambda candidate: candidate.seconds):
+    for candidate in sorted(fitting, key=seconds):
         choice = candidate.choice
         best.setdefault(replace(choice, sizes=()) if choice.sizes else choice, candidate)
     return list(best.values())

@@ -14,9 +14,10 @@ import numpy as np
 
 T = TypeVar("T")
 
-# Without a tolerance, the L2 error at the output should be at most so many times the framework's.
-# Until it is, layers with a larger predicted error than this are computed more carefully.
-USUAL = 1.5
+# Without a tolerance, the L2 error at the output should be at most so many times the framework's,
+# or the error of every element so small beside the largest value: more nobody asks of float32.
+# Else layers with a larger predicted error than a ceiling are computed more carefully.
+USUAL, ENOUGH = 1.5, 2e-6
 CEILINGS = (None, 2e-6, 6e-7, 3e-7)
 # What is computed more carefully must lower the error by this factor: layers are not all.
 _WORTH_IT = 1.1
@@ -30,6 +31,11 @@ class Errors:
     theirs: float  # of the framework
     ours_l2: float
     theirs_l2: float
+
+    @property
+    def is_small(self) -> bool:
+        """Whether nobody asks for more."""
+        return self.ours_l2 <= USUAL * self.theirs_l2 or self.ours <= ENOUGH
 
     def text(self, framework: str) -> str:
         """Return a line of a report."""
@@ -77,9 +83,9 @@ def accurate(
         found = errors(draft)
         if best is None or _is_worth_it(found, best[1]):
             best = draft, found
-        if found is None or not found.theirs_l2:  # a model in float64
+        if found is None:
             break
-        if found.ours_l2 <= USUAL * found.theirs_l2:
+        if found.is_small:
             return draft
     assert best is not None
     return best[0]

@@ -101,6 +101,11 @@ def _ways(
     return tuple(kept)
 
 
+def forget() -> None:
+    """Forget the ways of all problems, which hold every way to cut them."""
+    _ways.cache_clear()
+
+
 def packed_bytes(candidates: Iterable[Candidate]) -> Iterator[int]:
     """Yield for each candidate the bytes of the filters as its kernels read them."""
     known: dict[int, list[int]] = {}  # by works that candidates share, in each a row of arrays

@@ -160,15 +160,20 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"), mode())]
+    emitted = _emitted(os.environ.get("CC"), mode())
+    usable = frozenset(name for name in emitted if EXTENSIONS[name].reported in also)
+    return _targets(frozenset(features), core, usable)
+
+
+@lru_cache(maxsize=32)
+def _targets(features: frozenset[str], core: str, usable: frozenset[str]) -> tuple[Target, ...]:
+    """Return the targets of a CPU with these features, with the extensions that are usable."""
     return tuple(
         replace(
             target,
             core=core,
             extensions=frozenset(
-                one.name
-                for one in extensions
-                if target.name in one.targets and one.reported in also
+                name for name in usable if target.name in EXTENSIONS[name].targets
             ),
         )
         for target in TARGETS.values()

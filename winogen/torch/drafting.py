@@ -165,8 +165,8 @@ class Drafts:
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
         guard = self.trace.guard
-        cases = self.witness.cases[1:]
-        cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
+        first, _, *others = self.witness.cases
+        cases = [case for case in (*others, first) if guard is None or guard.holds(case.tensors)]
         if self._proof is not None:
             self._refused = dict(self._proof["refused"])
             errors = self._proof["errors"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any, SupportsIndex
 
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from torch.nn.modules import module as _modules
 from torch.nn.modules.conv import _ConvNd
 
-from winogen.conv import arguments, memory
+from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.progress import working
 from winogen.testing import is_every_layer
@@ -21,7 +22,7 @@ from winogen.torch.cases import Witness, described, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.drafting import Drafts
 from winogen.torch.optimized import Optimized
-from winogen.torch.preparing import prepare
+from winogen.torch.preparing import prepare, tidy
 from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
@@ -44,7 +45,7 @@ def optimize(
     exclude: Collection[str | type[nn.Module]] = (),
     memory_limit: SupportsIndex | None = None,
     more_inputs: Sequence[torch.Tensor | Sequence[Any]] = (),
-    release_weights: bool = False,
+    release_weights: bool | None = None,
 ) -> Optimized:
     """Return a copy of ``model`` for inference whose convolutions run by winogen where faster.
 
@@ -69,8 +70,8 @@ def optimize(
     example_inputs
         A tensor, or a tuple of all positional arguments of the model.
     tolerance
-        The largest error of each layer, as in `winogen.conv2d`. None keeps the L2 error at the
-        output, on the example inputs, within 1.5 times torch's, if possible.
+        The largest error of each layer, as in `winogen.conv2d`. None keeps the error at the output,
+        on the example inputs, small if possible: L2 within 1.5 times torch's, or none above 2e-6.
     threads
         None for as many as torch uses at the time of a call, or a positive int.
     exclude
@@ -84,7 +85,8 @@ def optimize(
     release_weights
         True: the weights of the copy lie in a file without a name, in the folder that ``TMPDIR``
         names, and take memory only while something reads them. Only packed filters stay. All that
-        the copy can do it still does.
+        the copy can do it still does. None: so with ``memory_limit=0``, if there is room for a
+        file.
 
     Raises
     ------
@@ -111,8 +113,8 @@ def optimize(
         arguments.threads(threads)
     if memory_limit is not None:
         arguments.whole("memory_limit", memory_limit, 0, "None or a number of bytes", 2**62)
-    if not isinstance(release_weights, bool):
-        raise InvalidType(f"release_weights: got {release_weights!r}; allowed: True or False")
+    if not isinstance(release_weights, (bool, NoneType)):
+        raise InvalidType(f"release_weights: got {release_weights!r}; allowed: None, True or False")
     check_excluded(exclude, model)
     options: dict[str, Any] = {
         "tolerance": tolerance,
@@ -122,13 +124,27 @@ def optimize(
     machine.settle()
     # Whatever the caller's mode: tensors of inference mode have no counters of changes.
     with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
-        copy = evaluated(model)
-        calls = Calls(copy, inputs, {})
-        more = [_alike(calls, name, one) for name, one in others.items()]
-        made = _made(model, copy, calls, inputs, more, exclude, options)
-        made.__dict__["winogen_released"] = release_weights
-        prepare(made, calls, more, options["threads"])
-    memory.release()  # that measuring needed
+        made = _ready(model, inputs, others, exclude, options, release_weights)
+    tidy()
+    return made
+
+
+def _ready(
+    model: nn.Module,
+    inputs: tuple[Any, ...],
+    others: Mapping[str, tuple[Any, ...]],
+    exclude: Collection[Any],
+    options: dict[str, Any],
+    release_weights: bool | None,
+) -> Optimized:
+    """Return what becomes of a model, ready for its inputs."""
+    copy = evaluated(model)
+    calls = Calls(copy, inputs, {})
+    more = [_alike(calls, name, one) for name, one in others.items()]
+    made = _made(model, copy, calls, inputs, more, exclude, options)
+    least = options["memory_limit"] == 0
+    made.__dict__["winogen_released"] = least if release_weights is None else release_weights
+    prepare(made, calls, more, options["threads"], bool(release_weights))
     return made
 
 

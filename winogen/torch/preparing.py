@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 from winogen.conv import memory
+from winogen.errors import OutOfMemory
+from winogen.graph import choose
 from winogen.progress import counting
 from winogen.torch.building import GRAPH
 from winogen.torch.calling import Calls
@@ -23,29 +25,40 @@ from winogen.torch.segment_op import SegmentModule
 
 
 def prepare(
-    made: Optimized, calls: Calls, more: Sequence[Sequence[Any]], threads: int | None
+    made: Optimized,
+    calls: Calls,
+    more: Sequence[Sequence[Any]],
+    threads: int | None,
+    must_release: bool,
 ) -> None:
     """Plan and pack for the sizes of the example and of ``more`` inputs, and for no others.
 
-    What the proof ran on other sizes is forgotten. Weights that are to be released are so before.
-    The report says which inputs segments cannot take.
+    What the proof ran on other sizes is forgotten. Weights that are to be released are so before;
+    without room for a file they stay, unless they ``must_release``: then it raises OutOfMemory. The
+    report says which inputs segments cannot take.
     """
     kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
     if made.winogen_released:
-        made.winogen_release()
+        try:
+            made.winogen_release()
+        except OutOfMemory:
+            if must_release:
+                raise
+            made.__dict__["winogen_released"] = False
     if made.winogen_report.segments:  # else all is torch's, and a call may change the weights
         _run(made, (calls.tensors, *more), calls, threads)
     del kept
+
+
+def tidy() -> None:
+    """Give back to the system what making a model needed: traces, other plans, scratch memory."""
     gc.collect()  # traces are full of cycles
-    _free_products()
-    memory.release()
-
-
-def _free_products() -> None:
-    """Free what MKL keeps of this thread's products in float64: copies of whole filters."""
+    choose.forget()
+    # MKL keeps copies of whole filters of this thread's products in float64.
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     with suppress(OSError, AttributeError):  # of another system, or without MKL
         ctypes.CDLL(str(library)).mkl_serv_thread_free_buffers()
+    memory.release()
 
 
 def _run(
