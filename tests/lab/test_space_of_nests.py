@@ -10,9 +10,9 @@ import pytest
 from kernels.turns import first
 
 from winogen.errors import InvalidValue
-from winogen.lab.loops import parameters as rules
+from winogen.lab.loops import rules
 from winogen.lab.loops.nests import block_sizes, free, nest, nests
-from winogen.lab.loops.parameters import DIMS, LoopProblem, Parameters, Prefetch
+from winogen.lab.loops.parameters import COPIES, DIMS, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 from winogen.tasks.tree import Tree
 
@@ -86,7 +86,7 @@ def test_small_spaces_hold_exactly_the_legal_nests():
         blocked = [(dim, size) for dim, size in (("M", filters), ("H", rows)) if size]
         names = rules.loops("filters-yxc", [dim for dim, _ in blocked])
         for order, times, copies, ahead in product(
-            permutations(names), (1, 2), rules.COPIES, (None, ("image", "kernel"))
+            permutations(names), (1, 2), COPIES, (None, ("image", "kernel"))
         ):
             made = Parameters(
                 "filters-yxc", image, "YXCM", "HWM", order, tuple(blocked), copies,

@@ -13,7 +13,7 @@ from winogen.errors import InvalidValue, WinogenError
 from winogen.onnx import loading
 from winogen.onnx.rewrite import rewrite
 
-from .test_optimize import Net
+from .nets import Net
 from .test_quantized import linear
 
 

@@ -21,7 +21,7 @@ from winogen.tasks.duel import Times
 from winogen.testing import every_layer
 from winogen.toolchain import cache_dir
 
-from .test_optimize import Net, data, kinds
+from .nets import Net, data, kinds
 from .test_quantized import linear
 
 FASTER, SLOWER = (1.0, 2.0), (2.0, 1.0)

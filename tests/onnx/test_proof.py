@@ -17,7 +17,7 @@ from winogen.onnx.patterns import Patterns
 from winogen.onnx.rewrite import rewrite, save
 from winogen.onnx.writing import Writer
 
-from .test_optimize import Net, check_same, data, kinds
+from .nets import Net, check_same, data, kinds
 from .test_quantized import linear
 
 

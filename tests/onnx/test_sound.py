@@ -15,7 +15,7 @@ from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
 from winogen.onnx.soundness import fault_of, parts_of
 
-from .test_optimize import MADE, Net, check_same, data, kinds
+from .nets import MADE, Net, check_same, data, kinds
 
 
 def pool(net, x):

@@ -8,6 +8,9 @@ import textwrap
 from types import SimpleNamespace
 
 import pytest
+from toolchain.machines import folder, later
+
+__all__ = ["folder", "later"]
 
 SOURCE = "int twice(int x) { return 2 * x; }\n"
 CDEF = "int twice(int x);"

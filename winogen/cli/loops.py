@@ -55,8 +55,9 @@ def loops(
     from winogen.conv.problem import Layer
     from winogen.kernels import assign
     from winogen.lab.loops.build import build
-    from winogen.lab.loops.parameters import Parameters, check
+    from winogen.lab.loops.parameters import Parameters
     from winogen.lab.loops.pseudo import pseudo_code
+    from winogen.lab.loops.rules import check
     from winogen.lab.loops.usual import usual, usual_order
     from winogen.lab.loops.variant import problem_of
     from winogen.records import TARGETS
@@ -146,7 +147,7 @@ def _compare(problem: LoopProblem, target: Target) -> None:
     """A line for each micro-kernel of a target, with its usual register block."""
     from winogen.lab.loops.build import build
     from winogen.lab.loops.count import count
-    from winogen.lab.loops.parameters import strategies
+    from winogen.lab.loops.rules import strategies
     from winogen.lab.loops.usual import usual
 
     typer.echo(_ROW.format("micro-kernel", "block", "loads/FMA", "sums in, out/FMA", "tile"))

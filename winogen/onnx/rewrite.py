@@ -172,19 +172,18 @@ def rewrite(
         threads = arguments.threads(threads)
     model = Model(original(model_or_path), input_shapes)
     settle()
-    settings = {"tolerance": tolerance, "threads": threads}
     measuring, unmeasured = None, ""
     try:
         measuring = Measuring(model, threads, tolerance)
     except Unmeasured as reason:
         unmeasured = str(reason)
-    layers: dict[str, Times] = {}
+    settings = {"tolerance": tolerance, "threads": threads}
+    draft = partial(_proven, _Task(model, settings, measuring, unmeasured))
 
     def has_lost(result: Rewritten) -> bool:
         lost = any(times.is_lost for times in result.layers.values())
         return bool(lost and (result.segments or result.whole))
 
-    draft = partial(_proven, model, settings, measuring, unmeasured, layers)
     if measuring is None:
         return draft(False)
 
@@ -195,23 +194,27 @@ def rewrite(
     return measuring.memory.settled(draft, has_lost, lambda result: result.gain, facts)
 
 
-def _proven(
-    model: Model,
-    settings: Mapping[str, Any],
-    measuring: Measuring | None,
-    unmeasured: str,
-    layers: dict[str, Times],
-    uncut: bool,
-) -> Rewritten:
+@dataclass(frozen=True)
+class _Task:
+    """A model to rewrite, and what is known of it."""
+
+    model: Model
+    settings: Mapping[str, Any]  # tolerance, threads
+    measuring: Measuring | None
+    unmeasured: str  # why there are no times
+    layers: dict[str, Times] = field(default_factory=dict)  # by what a layer makes, once measured
+
+
+def _proven(task: _Task, uncut: bool) -> Rewritten:
     """Return a model whose nodes are proven, the original where that is as fast.
 
-    ``unmeasured``: why there are no times. ``layers`` takes the times of each layer, by what it
-    makes; ``uncut``: winogen computes slower layers as well.
+    ``uncut``: winogen computes slower layers as well.
     """
+    model, measuring = task.model, task.measuring
     excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
     given_back: list[str] = []
     while True:
-        drafts = _Drafts(model, settings, measuring, unmeasured, layers, uncut, excluded)
+        drafts = _Drafts(task, uncut, excluded)
         draft = drafts.accurate()
         result = replace(draft.result, given_back=tuple(given_back))
         if result.is_original:
@@ -228,10 +231,14 @@ def _proven(
             whole = measuring.whole(result.model) if measuring else None
         if whole is None or not whole.is_slower:
             failed = "onnxruntime does not run the original, or not with winogen's nodes"
-            return replace(result, whole=whole, unmeasured="" if whole else unmeasured or failed)
+            return replace(
+                result, whole=whole, unmeasured="" if whole else task.unmeasured or failed
+            )
         count = len(model.graph.node)
         as_it_was = Rewritten(model.proto, count, count, refusals=result.refusals)
-        as_it_was = replace(as_it_was, given_back=result.given_back, whole=whole, layers=layers)
+        as_it_was = replace(
+            as_it_was, given_back=result.given_back, whole=whole, layers=task.layers
+        )
         return replace(as_it_was, ceiling=result.ceiling)
 
 
@@ -241,31 +248,21 @@ class _Drafts:
     The arguments are those of `_proven`. ``excluded``: values that are onnxruntime's in any case.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        settings: Mapping[str, Any],
-        measuring: Measuring | None,
-        unmeasured: str,
-        layers: dict[str, Times],
-        uncut: bool,
-        excluded: Mapping[str, str],
-    ):
-        self.model, self.settings, self.measuring = model, settings, measuring
-        self.unmeasured, self.layers, self.uncut = unmeasured, layers, uncut
-        self.excluded = excluded
+    def __init__(self, task: _Task, uncut: bool, excluded: Mapping[str, str]):
+        self.task, self.uncut, self.excluded = task, uncut, excluded
         self.latest = 0  # ceiling of a draft
         self.largest = math.inf  # predicted error of its layers
 
     def accurate(self) -> _Draft:
         """Return the draft whose error at the output is small enough, or the least."""
-        facts = self.measuring.facts if self.measuring else {}
+        measuring = self.task.measuring
+        facts = measuring.facts if measuring else {}
         if facts:
             errors = json.loads(facts["errors"])
             draft = self._fast(int(facts["ceiling"]))
             draft.result = replace(draft.result, errors=Errors(*errors) if errors else None)
             return draft
-        careful = self.measuring is not None and self.settings["tolerance"] is None
+        careful = measuring is not None and self.task.settings["tolerance"] is None
         best = accurate(self._made, lambda draft: draft.result.errors, careful)
         if best.result.ceiling != self.latest:  # other layers were measured since
             self._fast(best.result.ceiling)
@@ -275,36 +272,36 @@ class _Drafts:
         if self.largest <= (ceilings.CEILINGS[ceiling] or 0):  # no layer is above it
             return None
         draft, self.latest = self._fast(ceiling), ceiling
-        if self.measuring and not draft.result.is_original:
+        measuring = self.task.measuring
+        if measuring and not draft.result.is_original:
             with working("comparing with float64"):
-                errors, self.largest = self.measuring.reference.errors(draft.result.model)
+                errors, self.largest = measuring.reference.errors(draft.result.model)
             draft.result = replace(draft.result, errors=errors)
         return draft
 
     def _fast(self, ceiling: int) -> _Draft:
         """Return a draft without slower layers."""
+        task, measuring = self.task, self.task.measuring
         excluded, stays = dict(self.excluded), list[str]()
-        settings = {**self.settings, "most_error": ceilings.CEILINGS[ceiling]}
-        prepared = bool(self.layers) and not ceiling
+        settings = {**task.settings, "most_error": ceilings.CEILINGS[ceiling]}
+        prepared = bool(task.layers) and not ceiling
         while True:
-            draft = _Draft(self.model, settings, excluded)
+            draft = _Draft(task.model, settings, excluded)
             draft.result = replace(
                 draft.result,
                 refusals=(*draft.result.refusals, *stays),
-                layers=self.layers,
-                unmeasured=self.unmeasured,
+                layers=task.layers,
+                unmeasured=task.unmeasured,
                 ceiling=ceiling,
             )
             if draft.result.is_original:
                 return draft
-            if self.measuring and not prepared:
+            if measuring and not prepared:
                 with working("compiling kernels"):
-                    self.measuring.prepare(draft.result.model)
+                    measuring.prepare(draft.result.model)
                 prepared = True
-            known = self.uncut and self.layers
-            slower = (
-                draft.slower(self.measuring, self.layers) if self.measuring and not known else []
-            )
+            known = self.uncut and task.layers
+            slower = draft.slower(measuring, task.layers) if measuring and not known else []
             if not slower or self.uncut:
                 return draft
             for lost in slower:

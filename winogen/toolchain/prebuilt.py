@@ -156,6 +156,8 @@ def _tell(chosen: str) -> str:
     """Return ``chosen``, after warnings where its folders serve this process in part or not."""
     from winogen.toolchain.host import host_targets
 
+    if not chosen:
+        return chosen
     paths = [path for folder in _folders(chosen) for path in folder.glob(f"*{SUFFIX}")]
     found = []
     for path in paths:
@@ -166,7 +168,7 @@ def _tell(chosen: str) -> str:
     serving = [one.path.stem for one in found if one.serves_here and one.path.stem in runs]
     # Kernels for any CPU are in all folders. Of folders for several kinds of CPU one is enough.
     serves = bool(set(serving) - {"generic"}) or len(serving) == len(found) > 0
-    if chosen and len(found) == len(paths) and not serves:
+    if len(found) == len(paths) and not serves:
         kinds = sorted({f"{one.path.stem} on {one.system} {one.machine}" for one in found})
         told.append(
             f"WINOGEN_PREBUILT: got {chosen}, with kernels for {', '.join(kinds) or 'nothing'}; "

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 from conv.reference import convolve as exact
 
-from winogen.lab.loops import parameters as rules
+from winogen.lab.loops import rules
 from winogen.lab.loops.parameters import DIMS, STREAMS, UNROLLS, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 

@@ -14,7 +14,8 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.lab.loops.build import build
 from winogen.lab.loops.count import count
-from winogen.lab.loops.parameters import STRATEGIES, LoopProblem, flaws, strategies
+from winogen.lab.loops.parameters import STRATEGIES, LoopProblem
+from winogen.lab.loops.rules import flaws, strategies
 from winogen.lab.loops.usual import usual, usual_order
 from winogen.lab.loops.variant import problem_of
 from winogen.records import TARGETS

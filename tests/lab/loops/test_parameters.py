@@ -8,7 +8,7 @@ import pytest
 from lab.loops.samples import PADDED, draw, problem, target_of
 
 from winogen.errors import InvalidValue
-from winogen.lab.loops import parameters as rules
+from winogen.lab.loops import rules
 from winogen.lab.loops.parameters import STRATEGIES, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 

@@ -24,7 +24,8 @@ from winogen.lab.loops.nest import (
     Region,
     TileLayout,
 )
-from winogen.lab.loops.parameters import DIMS, IMAGE_DIMS, SUMMED, LoopProblem, Parameters, check
+from winogen.lab.loops.parameters import DIMS, IMAGE_DIMS, SUMMED, LoopProblem, Parameters
+from winogen.lab.loops.rules import check
 from winogen.records import NUMBERS, Target
 
 

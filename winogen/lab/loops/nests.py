@@ -1,4 +1,4 @@
-"""The space of loop nests of a problem: one level per choice, by the rules of `parameters`.
+"""The space of loop nests of a problem: one level per choice, by the `rules`.
 
 What later levels look at decides the order of the levels: the register block comes before the
 blocks, whole steps of it, and the unrolling of a loop right behind the block that bounds it. So
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import cache, lru_cache, partial
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
-from winogen.lab.loops import parameters as rules
+from winogen.lab.loops import rules
 from winogen.lab.loops.parameters import (
     DIMS,
     STRATEGIES,
     STREAMS,
+    UNROLLS,
     LoopProblem,
     Parameters,
     Prefetch,
@@ -199,11 +200,11 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
 
     def longest(path: Path) -> int:
         trips = -(-(path[block] or problem.extent(dim)) // path[step])
-        return max(times for times in rules.UNROLLS if times == 1 or times <= trips)
+        return max(times for times in UNROLLS if times == 1 or times <= trips)
 
     def unrolls(path: Path) -> list[int]:
         most = min(path[trips], _MOST_PRODUCTS // path[products] // 2)
-        return [times for times in rules.UNROLLS if times == 1 or times <= most]
+        return [times for times in UNROLLS if times == 1 or times <= most]
 
     def code(path: Path) -> int:
         return path[products] * (1 if path[unroll] == 1 else 2 * path[unroll])
@@ -292,7 +293,7 @@ def _alike(strategy: str) -> str:
 
 
 def _permutations(dims: str) -> list[str]:
-    return ["".join(order) for order in rules.permutations(dims)]
+    return ["".join(order) for order in permutations(dims)]
 
 
 def _subsets(names: Iterable[str], between: str = "") -> list[str]:

@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from winogen.lab.loops.parameters import (
-    DIMS,
-    STRATEGIES,
-    LoopProblem,
-    Parameters,
+from winogen.lab.loops.parameters import DIMS, STRATEGIES, LoopProblem, Parameters
+from winogen.lab.loops.rules import (
     copies,
     image_layouts,
     kernel_layouts,

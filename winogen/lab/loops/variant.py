@@ -17,7 +17,8 @@ from winogen.kernels.variant import Buffer, Cycles, Variant, register
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.lab.loops.build import build
 from winogen.lab.loops.nest import Nest
-from winogen.lab.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
+from winogen.lab.loops.parameters import LoopProblem, Parameters
+from winogen.lab.loops.rules import flaws, register_blocks
 from winogen.lab.loops.text import nest_of
 from winogen.lab.loops.usual import usual
 from winogen.records import Machine, Precision, Target, Tuning
