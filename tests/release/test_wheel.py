@@ -114,8 +114,8 @@ def test_the_kernels_of_a_wheel_are_timed_beside_those_compiled_here(twice, tmp_
     one = {"name": "one", "input": [1, 8, 9, 9], "weight": [8, 8, 1, 1]}
     layers.write_text(json.dumps([one, {**one, "name": "two", "weight": [8, 8, 3, 3]}]))
     said = run(SCRIPTS / "wheel_speed.py", twice[0][0], "--layers", layers, WINOGEN_ISA="avx2")
-    assert re.search(r"one +\d\.\d+\n", said), said  # the wheel of few kernels has this one
-    assert re.search(r"two +\d\.\d+  \['avx2 direct", said), said
+    # The wheel of few kernels has one register block, of which the compiler knows better ones.
+    assert re.search(r"one +\d\.\d+  \['avx2 direct.*\] for \['avx2 ", said), said
     assert "all: 2 layers" in said
 
 

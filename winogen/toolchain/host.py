@@ -70,21 +70,23 @@ def lineage() -> tuple[str, ...]:
     """
     cpu = _cpu()
     if not os.environ.get("WINOGEN_CPU"):
-        cpu = _newest(cpu, _reported(), _detected().vendor)
+        alike = _able(_reported(), _detected().vendor)
+        cpu = max((cpu, *alike), key=lambda one: (len(one.ancestors), len(one.features)))
     return tuple(str(one.name) for one in (cpu, *cpu.ancestors))
 
 
 @lru_cache(maxsize=8)  # every plan asks
-def _newest(cpu: Any, reported: frozenset[str], maker: str) -> Any:
-    """Return the newest CPU of a maker whose vector instructions are reported, or this one."""
+def _able(reported: frozenset[str], maker: str) -> tuple[Any, ...]:
+    """The micro-architectures of a maker whose vector instructions are all reported."""
     import archspec.cpu
 
-    alike = [cpu]
-    for one in archspec.cpu.TARGETS.values():
-        needed = {name for name in one.features if _OF_VECTORS.search(name)}
-        if one.vendor == maker and needed and needed <= reported:
-            alike.append(one)
-    return max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
+    return tuple(
+        one
+        for one in archspec.cpu.TARGETS.values()
+        if one.vendor == maker
+        and (needed := {name for name in one.features if _OF_VECTORS.search(name)})
+        and needed <= reported
+    )
 
 
 def _core() -> str:
