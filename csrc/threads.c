@@ -4,7 +4,9 @@
  * Ours belong to nobody. A call takes as many as it wants from those that are idle, makes what is
  * missing, and they are idle again when it ends: calls may be made from many threads at once. An
  * idle thread looks out for work for a moment, then it sleeps. A call waits for no thread that has
- * not woken up by the time when the caller's own share is done: the caller does that share, too. */
+ * not woken up by the time when the caller's own share is done: the caller does that share, too.
+ * They run on the CPUs that the caller may use, however these were chosen since they were made. */
+#define _GNU_SOURCE    /* masks of CPUs */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -84,12 +86,35 @@ static void wait_for(bell *b)
     __atomic_exchange_n(&b->state, SILENT, __ATOMIC_SEQ_CST);
 }
 
+/* The CPUs that a thread may use. */
+#ifdef __linux__
+typedef cpu_set_t cpus;
+
+/* Empty where they cannot be told. */
+static cpus own_cpus(void)
+{
+    cpus mask;
+    if (sched_getaffinity(0, sizeof mask, &mask)) CPU_ZERO(&mask);
+    return mask;
+}
+
+static int equal(const cpus *a, const cpus *b) { return CPU_EQUAL(a, b); }
+
+static void use(const cpus *mask) { sched_setaffinity(0, sizeof *mask, mask); }
+#else
+typedef char cpus;    /* threads are tied to none */
+static cpus own_cpus(void) { return 0; }
+static int equal(const cpus *a, const cpus *b) { return *a == *b; }
+static void use(const cpus *mask) { (void)mask; }
+#endif
+
 /* A call: `members` threads, each with its share of [0, count). */
 typedef struct {
     void (*one)(void *, int64_t);
     void *context;
     int64_t count, members;
     int64_t left;    /* members that have not finished */
+    cpus cpus;    /* of the caller */
     bell over;
 } job;
 
@@ -97,6 +122,7 @@ typedef struct worker {
     bell called;
     job *job;    /* that it is to join: who takes it from here, worker or caller, does its share */
     int64_t member;
+    cpus cpus;    /* of the last call */
     struct worker *next;    /* in the list of those that are idle */
 } worker;
 
@@ -136,6 +162,10 @@ static void *work(void *self)
     for (;; wait_for(&w->called)) {
         job *j = __atomic_exchange_n(&w->job, NULL, __ATOMIC_SEQ_CST);
         if (!j) continue;
+        if (!equal(&w->cpus, &j->cpus)) {
+            w->cpus = j->cpus;
+            use(&w->cpus);
+        }
         do_share(j, w->member);
         release(w);    /* before the call ends, so that the next one need not make a thread */
         if (__atomic_sub_fetch(&j->left, 1, __ATOMIC_ACQ_REL) == 0) ring(&j->over);
@@ -150,7 +180,7 @@ static worker *made(job *j, int64_t member)
     pthread_attr_t detached;
     pthread_t thread;
     if (!w) return NULL;
-    *w = (worker){ .called = new_bell, .job = j, .member = member };
+    *w = (worker){ .called = new_bell, .job = j, .member = member, .cpus = j->cpus };
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     const int failed = create(&thread, &detached, work, w);
@@ -197,6 +227,7 @@ void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t cou
         openmp.parallel(on_openmp, &j, (unsigned)members, 0);
         return;
     }
+    j.cpus = own_cpus();
     int64_t all = 1, done = 1;    /* the caller is member 0 */
     for (worker *w = take(members - 1), *next; w; w = next) {
         next = w->next;

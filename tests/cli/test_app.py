@@ -1,5 +1,6 @@
 """The command line as a whole: help, version, and how failures look."""
 
+import json
 import subprocess
 import sys
 
@@ -93,6 +94,10 @@ def test_a_plan_is_what_conv2d_follows(winogen):
     assert output == f"{conv.plan((1, 9, 8, 4))}\n"
     assert "conv2d float32 NHWC: 1x9x8x4 * 8x4x3x3 -> 1x9x6x8" in output
     assert "run_part" in winogen(*words[:3], "--algorithm", "im2col", "--source").output
+    fields = json.loads(winogen(*words[:3], "--algorithm", "im2col", "--json").output)
+    assert fields["algorithm"] == "im2col" and fields["predictions"][0]["seconds"] > 0
+    assert fields["with_compiler"] is None and "source" not in fields
+    assert winogen(*words[:3], "--source", "--json").exit_code == 2
 
 
 def test_commands_have_all_options_of_a_convolution(winogen):

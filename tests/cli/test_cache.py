@@ -30,7 +30,7 @@ def test_an_empty_cache_is_shown_and_not_made(winogen, cache):
     assert lines["folder"] == str(cache)
     assert lines["size"] == "0 bytes of at most 1,073,741,824"
     assert lines["kernels"] == "0 bytes in 0"
-    assert lines["machine"] == "none yet: the first plan measures this machine"
+    assert lines["machine"] == "none, and WINOGEN_CALIBRATE=0 forbids to measure one"
     winogen("cache", "--clear")
     assert not cache.exists()
 
@@ -50,7 +50,8 @@ def test_kernels_are_counted_pruned_and_cleared(winogen, cache, monkeypatch):
     assert [path.name for path in cache.glob("*-*")] == [next(cache.glob("machine-*")).name]
 
 
-def test_a_machine_is_forgotten(winogen, cache):
+def test_a_machine_is_forgotten(winogen, cache, monkeypatch):
+    monkeypatch.delenv("WINOGEN_CALIBRATE", raising=False)
     path = machine.save(Machine(), cache)
     lines = shown(winogen("calibrate", "--forget"))
     assert lines == {"machine": "none yet: the first plan measures this machine"}

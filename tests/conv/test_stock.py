@@ -92,6 +92,9 @@ def test_the_best_at_hand_runs_and_the_plan_says_what_a_compiler_would_allow(bar
     missed = plan.with_compiler
     assert missed.gain > 1 and missed.seconds < plan.predictions[0].seconds
     assert f"with a compiler  {missed.gain:.2f} times as fast: {missed.algorithm}" in str(plan)
+    told = plan.to_dict()["with_compiler"]
+    assert told["algorithm"] == missed.algorithm and told["kernels"] == missed.kernels
+    assert len(missed.kernels) == 1 and missed.reason.startswith("no C compiler")
     assert layer(tile=2).plan(SHAPE).with_compiler is None
 
 

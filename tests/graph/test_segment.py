@@ -1,6 +1,8 @@
 """Segments compute what their graph means: integers, but for the rounding of Winograd tiles."""
 
 import pickle
+import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ from graph.graphs import conv, graphs
 from graph.reference import compute
 from hypothesis import given, settings
 
+from winogen.conv import quantized_tiles
 from winogen.conv.planner import predicted_error
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import (
@@ -21,11 +24,14 @@ from winogen.graph import (
     Node,
     QConv,
     Segment,
+    runtime,
     shapes,
     simplify,
 )
 from winogen.graph.compiling import kernels
 from winogen.graph.planning import plan
+from winogen.onnx import library
+from winogen.toolchain import host_target, meters, threads
 
 RNG = np.random.default_rng(3)
 
@@ -190,3 +196,14 @@ def test_confined_to_the_kernels_at_hand():
     with segment.confined(first):
         assert first >= set(kernels([segment.bound(large).planned]))
     assert not first >= set(kernels([segment.bound(large).planned]))
+
+
+@pytest.mark.skipif(not shutil.which("ldd"), reason="needs ldd")
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_libraries_name_all_that_they_need(dtype):
+    """What Python happens to have loaded, as the functions of libm, need not be in every one."""
+    builds = runtime.build_of(host_target(), dtype), quantized_tiles.build_of(host_target())
+    for build in (*builds, library.build_of(), meters.build_of(host_target()), threads.build_of()):
+        words = ["ldd", "-r", str(build.load().path)]
+        printed = subprocess.run(words, check=True, capture_output=True, text=True)
+        assert "undefined symbol" not in printed.stdout + printed.stderr, build.name

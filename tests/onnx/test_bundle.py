@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 import winogen.onnx
 from winogen.errors import InvalidValue, VerificationError, WinogenError
-from winogen.onnx import bundling
 from winogen.testing import every_layer
+from winogen.toolchain import bundling
 
 
 def net():
@@ -96,7 +96,7 @@ def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, tmp_path_fa
 
 
 def test_what_is_no_model_or_no_new_folder_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundling, "_run", None)
+    monkeypatch.setattr(bundling, "write", None)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").touch()
     (tmp_path / "text.onnx").write_text("no model")

@@ -124,3 +124,11 @@ def test_an_isolated_subinterpreter_is_told_why_it_gets_no_kernel(python):
     said = python(code).finish()
     refused = "CompilerNotFound" in said and "cannot be run (" in said
     assert refused or said.startswith("ImportError") or said == "found"
+
+
+def test_what_a_compiler_writes_when_it_is_asked_stays_nowhere(tmp_path, monkeypatch, fake_cc):
+    """As zig does for macOS: its version and an `a.o`."""
+    fake_cc('case "$*" in *--version*) touch a.o;; esac')
+    monkeypatch.chdir(tmp_path)
+    find_compiler()
+    assert not (tmp_path / "a.o").exists()

@@ -22,6 +22,7 @@ from winogen.tuning.layers import load_layers
 SYSTEMS = [
     ("aarch64-macos", "neon", ()),
     ("x86_64-windows-gnu", "avx2", ("onnx_operators.c",)),
+    ("x86_64-linux-musl", "avx2", ()),
 ]
 # With code that is gone right away there is nothing to see; optimising all of it takes long.
 QUICK = {"-O3": "-O1"}

@@ -12,7 +12,7 @@ import pytest
 from winogen.errors import OutOfMemory
 from winogen.records import TARGETS, Costs, Machine
 from winogen.records.machines import KNOWN
-from winogen.toolchain import cache_dir, machine, machine_file, meters
+from winogen.toolchain import cache_dir, machine, machine_file, meters, prebuilt
 from winogen.toolchain.calibrate import MeasuredMachine
 
 MINE = Machine(l3_rate=7.5)
@@ -225,6 +225,17 @@ def test_until_it_is_measured_a_known_kind_of_machine_is_planned_for(
     monkeypatch.setattr(machine, "lineage", lambda: ("zen99", "zen3", "zen2"))
     assert machine.current() == KNOWN["zen3"].machine
     assert machine.described().startswith("as known of this kind of CPU (this one waits")
+
+
+def test_a_bundle_brings_its_machine_for_a_cache_without_one(folder, tmp_path, monkeypatch):
+    seconds = measures(monkeypatch)
+    machine.save(MINE, tmp_path / "served")
+    monkeypatch.setenv("WINOGEN_PREBUILT", str(tmp_path / "served"))
+    with pytest.warns(RuntimeWarning, match="with kernels for nothing"):
+        assert prebuilt.archives("generic") == ()
+    assert machine.current() == MINE and not seconds and machine.stored(folder) is None
+    machine.save(Machine(), folder)
+    assert machine.current() == Machine()
 
 
 def measuring(monkeypatch, available):

@@ -3,12 +3,15 @@
 import json
 import os
 import platform
+import time
+import warnings
 
 import pytest
 
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.toolchain import find_compiler, host_target, prebuilt
 from winogen.toolchain.loader import Build
+from winogen.toolchain.system import system_name
 from winogen.toolchain.texts import Text
 
 CDEF = "int f(int x);"
@@ -150,6 +153,23 @@ def test_an_archive_that_others_can_write_to_is_not_believed(shelf, no_compiler_
         build(1).load()
 
 
+def test_libraries_for_another_c_library_are_for_another_system(shelf, monkeypatch):
+    if system_name() != "Linux":
+        pytest.skip("needs glibc")
+    prebuilt.write(shelf / "generic.kernels", [build(5).compiled()], "cc", system="Linux musl")
+    assert not prebuilt.archives("generic")
+    for answer in ("", None):  # of musl, and of a system that does not know the name
+        monkeypatch.setattr(os, "confstr", lambda name, answer=answer: answer)
+        system_name.cache_clear()
+        assert system_name() == "Linux musl"
+    monkeypatch.delattr(os, "confstr")
+    system_name.cache_clear()
+    assert system_name() == "Linux musl"
+    monkeypatch.undo()
+    system_name.cache_clear()
+    assert system_name() == "Linux"
+
+
 @pytest.mark.parametrize("folder", ("~no-such-user/x", "/some/\udcff"))
 def test_folders_that_cannot_be_are_refused(folder, monkeypatch):
     monkeypatch.setenv("WINOGEN_PREBUILT", folder)
@@ -185,3 +205,60 @@ def test_a_library_for_elsewhere_is_packed_by_its_own_key(shelf):
         assert build(1).compiled().key == here.key
     finally:
         del os.environ["CC"]
+
+
+@pytest.mark.parametrize(
+    "version, code, told",
+    [
+        ("0.0.9", None, "made by winogen 0.0.9, and this is winogen .* pip install winogen==0.0.9"),
+        (None, "other", "made by winogen .*, and this is another state of its code: .*bundle.$"),
+    ],
+)
+def test_kernels_of_another_winogen_are_told_once(shelf, monkeypatch, version, code, told):
+    here = prebuilt.Maker.here()
+    other = prebuilt.Maker(version or here.version, code or here.code)
+    items = [build(number).compiled() for number in (1, 2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(prebuilt.Maker, "here", lambda: other)
+        prebuilt.write(archive(shelf), items, "cc")
+    prebuilt._tell.cache_clear()
+    with pytest.warns(RuntimeWarning, match=told) as said:
+        assert unmade(1).load().lib.f(10) == 11  # what did not change is found
+        assert unmade(2).load().lib.f(10) == 12
+    assert len(said) == 1
+
+
+def test_folders_for_other_machines_are_told_once(shelf, tmp_path, monkeypatch):
+    items = [build(5).compiled()]
+    other, empty = tmp_path / "other", tmp_path / "empty"
+    prebuilt.write(other / "power9.kernels", items, "cc", machine="ppc64le")
+    prebuilt.write(other / "generic.kernels", items, "cc")  # in every bundle
+    empty.mkdir()
+    for folder, kinds in ((other, "generic on .*, power9 on Linux ppc64le"), (empty, "nothing")):
+        monkeypatch.setenv("WINOGEN_PREBUILT", str(folder))
+        with pytest.warns(RuntimeWarning, match=f"with kernels for {kinds}; this process runs "):
+            assert not build(9).at_hand()
+    monkeypatch.setenv("WINOGEN_PREBUILT", os.pathsep.join(map(str, (other, shelf))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert unmade(1).at_hand()
+
+
+def test_what_is_unpacked_is_pruned_once_an_hour_when_the_process_ends(shelf, cache, python):
+    code = f"""
+    from winogen.toolchain import host_target
+    from winogen.toolchain.loader import Build
+    from winogen.toolchain.texts import Text
+    Build(Text("recipe-NUMBER", None), {CDEF!r}, host_target(), name="adds-NUMBER").load()
+    """
+    old = time.time() - 9 * 3600
+    for number, left in ((1, 0), (2, 1), (3, 0)):
+        entry = cache / f"old-{number:032x}"
+        entry.mkdir(parents=True)
+        (entry / "kernel.so").write_bytes(bytes(1000))
+        os.utime(entry, (old, old))
+        if number == 3:
+            os.utime(cache / "locks" / "prune.lock", (old, old))
+        python(code.replace("NUMBER", str(number)), PATH="", WINOGEN_CACHE_LIMIT="1").finish()
+        assert len(list(cache.glob("old-*"))) == left
+    assert len(list(cache.glob("adds-*"))) == 3  # which were used just now

@@ -2,6 +2,7 @@
 
 import ctypes.util
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -107,6 +108,28 @@ def test_no_library_names_an_openmp_library():
         assert not re.search(rb"(?i)gomp|libi?omp|__kmpc", path.read_bytes()), path
 
 
+PINNED = """
+import os
+
+def tasks():
+    return {int(task) for task in os.listdir("/proc/self/task")}
+
+everywhere, before = os.sched_getaffinity(0), tasks()
+for cpus in ({min(everywhere)}, everywhere, {max(everywhere)}):
+    os.sched_setaffinity(0, cpus)
+    assert used(2, 2, nap=300) == 2
+    (made,) = tasks() - before
+    print(os.sched_getaffinity(made) == cpus)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs 2 CPUs"
+)
+def test_threads_run_where_their_caller_may_run_now(python):
+    assert python(USED + PINNED).finish().split() == ["True"] * 3
+
+
 def test_a_forked_child_makes_threads_anew(python):
     code = f"""{FORK}{USED}
 print(used(3, 3, 300), child(lambda: [used(3, 3, 300), child(lambda: used(3, 3, 300))]))
@@ -142,15 +165,20 @@ print(child(use))  # gcc's library would hang
     assert python(code).finish() == "[3, 0]"
 
 
-@needs_gomp
-def test_an_openmp_library_that_is_there_is_followed_at_once(python):
+@pytest.mark.parametrize("name", ("gomp", "omp", "iomp5"))
+def test_an_openmp_library_that_is_there_is_followed_at_once(name, python):
+    """gcc's, LLVM's and Intel's have the functions of gcc's that are called."""
+    path = ctypes.util.find_library(name)
+    if path is None:
+        pytest.skip(f"needs lib{name}")
     code = f"""{FORK}
 import ctypes
-ctypes.CDLL({GOMP!r})
+ctypes.CDLL({path!r})
 {USED}
 print(used(3, 3, 300), followed(), len(threads.runtimes()))
+print(child(lambda: [used(3, 3, 300), followed()]))
 """
-    assert python(code).finish() == "3 1 1"
+    assert python(code).finish().splitlines() == ["3 1 1", "[3, 0]"]
 
 
 def test_names_of_openmp_libraries():

@@ -10,13 +10,16 @@ EXAMPLE = "Example: winogen bundle model.onnx --input x=1,3,224,224 -o served"
 
 
 def bundle(
-    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, optimized before or not."),
+    model: Path = typer.Argument(
+        metavar="MODEL",
+        help="An ONNX file, optimized before or not, or what torch.export.save wrote (.pt2).",
+    ),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write."),
     tolerance: float = typer.Option(
         None, help="Error that suffices in every layer, as in conv2d: 1e-5."
     ),
     threads: int = typer.Option(
-        None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
+        None, min=1, max=1024, help="Threads of a call (default: onnxruntime's or torch's)."
     ),
     input: list[str] = typer.Option(
         None, "--input", metavar="NAME=N,C,H,W", help="Sizes of an input; once for each."
@@ -24,17 +27,20 @@ def bundle(
 ) -> None:
     """Write a folder with a model and its kernels, which runs where no compiler is.
 
-    There, set WINOGEN_PREBUILT to the folder, and run its model.onnx as on any machine. The folder
-    was tried so before it is there.
+    There, set WINOGEN_PREBUILT to the folder, and run its model.onnx, or torch.load its model.pt,
+    as on any machine. The folder was tried so before it is there.
     """
+    from importlib import import_module
+
     from winogen.cli.onnx import shapes_of
-    from winogen.onnx.bundling import MODEL
-    from winogen.onnx.bundling import bundle as bundled
     from winogen.progress import working
 
     shapes = shapes_of(input)
+    kind = import_module(f"winogen.{'torch' if model.suffix == '.pt2' else 'onnx'}.bundling")
     with working("bundling"):
-        folder = bundled(model, output, input_shapes=shapes, tolerance=tolerance, threads=threads)
+        folder = kind.bundle(
+            model, output, input_shapes=shapes, tolerance=tolerance, threads=threads
+        )
     size = sum(path.stat().st_size for path in folder.iterdir())
     typer.echo(f"{folder}: {size >> 10:,} kB, without a compiler the same result")
-    typer.echo(f"run it by WINOGEN_PREBUILT={folder} and {MODEL} there")
+    typer.echo(f"run it by WINOGEN_PREBUILT={folder} and {kind.MODEL} there")

@@ -141,7 +141,8 @@ def _prebuilt() -> Iterator[Finding]:
     found = [archive for one in host_targets() for archive in prebuilt.archives(one.name)]
     for archive in found:
         count, size = len(archive.entries), archive.path.stat().st_size >> 10
-        yield Finding("prebuilt", f"{count:,} in {archive.path}, {size:,} kB, {archive.compiler}")
+        makers = f"winogen {archive.maker.version}, {archive.compiler}"
+        yield Finding("prebuilt", f"{count:,} in {archive.path}, {size:,} kB, {makers}")
     if not found:
         cure = "pip install --force-reinstall winogen takes the wheel, which has them"
         yield Finding("prebuilt", "no kernels: all that is used is compiled here", "absent", cure)

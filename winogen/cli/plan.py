@@ -23,19 +23,25 @@ def plan(
         "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or bfloat16."
     ),
     source: bool = typer.Option(False, "--source", help="Print the C of the kernel instead."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of lines."),
     **options: Any,
 ) -> None:
     """Print the plan of a layer: its algorithm, points, memory, and times as predicted.
 
     The kernel is compiled, but not run. Without options the plan is the one that conv2d follows.
     """
+    import json
+
     import numpy as np
 
     from winogen.conv import Conv2d, arguments
     from winogen.conv.options import Options
     from winogen.conv.problem import Layer
+    from winogen.errors import InvalidValue
     from winogen.records import ARRAY_TYPES
 
+    if source and as_json:
+        raise InvalidValue("json: got --json with --source; allowed: either of them")
     batch, channels, height, width = integers("input", input, 4)
     shape = integers("weight", weight, 4)
     nhwc = options.get("layout") == "NHWC"
@@ -45,4 +51,7 @@ def plan(
     Layer.from_options(shape, dtype, Options(**asked)).problem((batch, *image))
     zeros = np.broadcast_to(np.zeros((), numbers), shape)
     made = Conv2d(zeros, **asked).plan((batch, *image))
-    typer.echo(made.source if source else made)
+    if as_json:
+        typer.echo(json.dumps(made.to_dict(), indent=1))
+    else:
+        typer.echo(made.source if source else made)

@@ -48,6 +48,8 @@ class Missed:
     algorithm: str
     tile: tuple[int, int] | None
     gain: float  # how many times as fast as what runs instead
+    kernels: tuple[str, ...]  # that are not at hand, by name
+    reason: str  # why these are not compiled now; "": in the background they are
 
 
 @dataclass(frozen=True)

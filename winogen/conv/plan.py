@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from winogen.conv.cuts import Measured, Missed
 from winogen.program.summation import PROGRAM
 from winogen.records import Precision, Sizes
+
+_CODE = ("source", "rim_source")
 
 
 class Prediction(NamedTuple):
@@ -91,6 +93,15 @@ class Plan:
         if self.precision.plain:
             lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the C as what JSON can hold."""
+        kept = asdict(self, dict_factory=lambda items: {k: v for k, v in items if k not in _CODE})
+        return {
+            **kept,
+            "sizes": dict(self.sizes),
+            "predictions": [one._asdict() for one in self.predictions],
+        }
 
     @property
     def sets(self) -> tuple[tuple[str, ...] | None, ...]:

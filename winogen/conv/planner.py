@@ -113,17 +113,21 @@ def ranked(
             refusal = too_much  # the last target has the least demands
             continue
         if some:
-            return [replace(some[0], missed=_missed(ways, some[0])), *some[1:]]
+            return [replace(some[0], missed=_missed(problem, ways, some[0], stock)), *some[1:]]
     if ways and not stock.reason:
         return ways  # the first is compiled
     raise refusal or stock.missing(_described(problem, request))
 
 
-def _missed(ways: list[Candidate], taken: Candidate) -> Missed | None:
+def _missed(
+    problem: Problem, ways: list[Candidate], taken: Candidate, stock: Stock
+) -> Missed | None:
     if not ways or not ways[0].seconds:
         return None
     seconds, choice = ways[0].seconds, ways[0].choice
-    return Missed(seconds, choice.algorithm, choice.tile, taken.seconds / seconds)
+    kernels = stock.lacking(ways[0].specs(problem))
+    gain = taken.seconds / seconds
+    return Missed(seconds, choice.algorithm, choice.tile, gain, kernels, stock.reason)
 
 
 def _described(problem: Problem, request: Request) -> str:

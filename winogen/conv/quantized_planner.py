@@ -118,7 +118,7 @@ def ranked(
             if stock.has([way.work.spec])
         ]
     if some:
-        return [replace(some[0], missed=_missed(ways[0], some[0])), *some[1:]][:ALTERNATIVES]
+        return [replace(some[0], missed=_missed(ways[0], some[0], stock)), *some[1:]][:ALTERNATIVES]
     if stock.reason:
         outputs = "sums" if numbers.sums else "bytes"
         layout = problem.layer.layout
@@ -126,9 +126,10 @@ def ranked(
     return ways[:ALTERNATIVES]
 
 
-def _missed(better: QuantizedCandidate, taken: QuantizedCandidate) -> Missed:
+def _missed(better: QuantizedCandidate, taken: QuantizedCandidate, stock: Stock) -> Missed:
     gain = taken.seconds / better.seconds if better.seconds else 1.0
-    return Missed(better.seconds, better.choice.algorithm, None, gain)
+    kernels = stock.lacking([better.work.spec])
+    return Missed(better.seconds, better.choice.algorithm, None, gain, kernels, stock.reason)
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:

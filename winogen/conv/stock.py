@@ -52,6 +52,10 @@ class Stock:
         """Return whether all of these kernels are at hand."""
         return all(map(self._has, specs))
 
+    def lacking(self, specs: Iterable[Spec]) -> tuple[str, ...]:
+        """Return the names of those of these kernels that are not at hand."""
+        return tuple(spec.name for spec in specs if not self._has(spec))
+
     def _has(self, spec: Spec) -> bool:
         known = self._known.get(spec)
         if known is None:

@@ -37,7 +37,7 @@ def build_of(target: Target, dtype: str) -> Build:
     """Return what that library is built from."""
     real = REALS[dtype]
     source = Text(f"segments-{real}-{renderer_digest()[:32]}", partial(_source, real))
-    return Build(source, _declarations(), target, name="segments")
+    return Build(source, _declarations(), target, ("-lm",), name="segments")
 
 
 def _source(real: str) -> str:

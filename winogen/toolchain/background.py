@@ -6,6 +6,7 @@ priority, and outlives this one until all is done.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import pickle
@@ -58,6 +59,16 @@ def finish() -> None:
         worker = _workers.pop(os.getpid(), None)
         if worker is not None:
             worker.communicate()
+
+
+@atexit.register
+def _leave() -> None:
+    """Let the others go on: Python would warn of each that it leaves behind."""
+    for worker in _workers.values():
+        worker.returncode = 0
+        with suppress(OSError):  # it has ended, and what was asked for last is lost
+            if worker.stdin is not None:
+                worker.stdin.close()
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -217,8 +218,9 @@ def _remember(memo: Path, compiler: Compiler) -> None:
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
-    macros = _ask(command, "-dM", "-E", "-x", "c", os.devnull)
-    version = (_ask(command, "--version").splitlines() or [""])[0]
+    with tempfile.TemporaryDirectory(prefix="winogen-") as aside:  # zig leaves a.o where it runs
+        macros = _ask(command, aside, "-dM", "-E", "-x", "c", os.devnull)
+        version = (_ask(command, aside, "--version").splitlines() or [""])[0]
     gnu = re.search(r"#define __GNUC__ (\d+)", macros)
     clang = re.search(r"#define __clang_major__ (\d+)", macros)
     if not gnu:
@@ -233,9 +235,9 @@ def _takes(command: tuple[str, ...], flag: str) -> bool:
     return finished(words).returncode == 0
 
 
-def _ask(command: tuple[str, ...], *words: str) -> str:
+def _ask(command: tuple[str, ...], folder: str, *words: str) -> str:
     try:
-        answer = finished([*command, *words])
+        answer = finished([*command, *words], cwd=Path(folder))
         answer.check_returncode()
     except (OSError, subprocess.CalledProcessError) as problem:
         raise CompilerNotFound(

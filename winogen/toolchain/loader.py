@@ -7,6 +7,7 @@ CC: that one's code is wanted, so its libraries are apart from others.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import hashlib
 import os
@@ -20,7 +21,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from winogen.errors import BuildError, CacheUnavailable, CompileFailed, CompilerNotFound
+from winogen.errors import (
+    BuildError,
+    CacheUnavailable,
+    CompileFailed,
+    CompilerNotFound,
+    WinogenError,
+)
 from winogen.records import Target
 from winogen.toolchain import prebuilt, pruning, texts
 from winogen.toolchain.cache import (
@@ -36,6 +43,7 @@ from winogen.toolchain.cache import (
 from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_usable, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
+from winogen.toolchain.system import system_name
 from winogen.toolchain.texts import Text
 from winogen.toolchain.threads import bind
 
@@ -110,7 +118,7 @@ class Build:
             return False
 
     def compiled(
-        self, machine: str = platform.machine(), system: str = platform.system()
+        self, machine: str = platform.machine(), system: str = system_name()
     ) -> prebuilt.Item:
         """Return the library for an archive, compiled but not loaded: it may be for elsewhere.
 
@@ -134,7 +142,7 @@ class Build:
         build = source, self.cdef, self.target, self.flags, self.name
         return *build, _words(), cache_dir()
 
-    def _job(self, machine: str = platform.machine(), system: str = platform.system()) -> _Job:
+    def _job(self, machine: str = platform.machine(), system: str = system_name()) -> _Job:
         flags = (*flags_for(self.target), *self.flags)
         kind = self.target, flags, self.parts, LIBRARY, _words(), machine, system
         return _Job(self.source, self.name, *kind)
@@ -172,7 +180,7 @@ class _Job:
     @cached_property
     def _prebuilt(self) -> str | None:
         """Its key in an archive, if one has it."""
-        is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
+        is_for_here = (self.machine, self.system) == (platform.machine(), system_name())
         if not (self.recipe and is_for_here) or self.words:
             return None
         return prebuilt.key_of(self.recipe, self.target.name)
@@ -265,17 +273,32 @@ def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
     """Return the library from ``store``, built if need be; raise OSError if it cannot be there."""
     entry = store.entry(job.name, job.key)
     for attempt in (1, 2):
-        path = (
-            store.find(entry)
-            or prebuilt.unpack(job.key, job.target.name, store, entry)
-            or _build(job, store, entry, most)
-        )
+        path = store.find(entry) or _unpack(job, store, entry) or _build(job, store, entry, most)
         try:
             return Library(ffi, ffi.dlopen(str(path)), path)
         except (OSError, UnicodeError) as refusal:  # mounted noexec, or built on another system
             if path.exists() or attempt == 2:
                 raise CannotLoad(f"{path} cannot be loaded: {refusal}") from None
     raise AssertionError("the second attempt returns or raises")
+
+
+def _unpack(job: _Job, store: KernelStore, entry: Path) -> Path | None:
+    path = prebuilt.unpack(job.key, job.target.name, store, entry)
+    if path is not None:
+        _prune_at_exit(store.root, os.getpid())
+    return path
+
+
+@cache
+def _prune_at_exit(root: Path, process: int) -> None:
+    """See to it that what is unpacked fills no disk; a first result does not wait for that."""
+
+    def prune() -> None:
+        with suppress(OSError, WinogenError):
+            if os.getpid() == process and pruning.is_due(root):
+                pruning.prune(root, pruning.limit(), spare=_folders_in_use())
+
+    atexit.register(prune)
 
 
 def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
@@ -292,12 +315,12 @@ def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
         except _Swept:
             path = _make(job, compiler, store, entry, key)
     with suppress(OSError):
-        pruning.prune(store.root, most, spare={entry, *(one.path.parent for one in _in_use())})
+        pruning.prune(store.root, most, spare={entry, *_folders_in_use()})
     return path
 
 
-def _in_use() -> tuple[Library, ...]:
-    return tuple(_loaded.copy().values())
+def _folders_in_use() -> set[Path]:
+    return {one.path.parent for one in _loaded.copy().values()}
 
 
 class _Swept(FileNotFoundError):

@@ -11,9 +11,10 @@ the folders that WINOGEN_PREBUILT names::
 Kernels have so much in common that a block of ten is a third as large as each packed alone. It is
 small enough to be unpacked within 20 ms, and waits for the next kernel of the same net.
 
-The index says for which kind of machine and system the libraries are. It has each library's key,
-block, place in it, size and SHA-256. Who has no text of a kernel at hand finds it by its recipe, a
-digest of what the text is made from, so that no template need be filled in to know what is there.
+The index says which winogen made the libraries, and for which kind of machine and system. It has
+each library's key, block, place in it, size and SHA-256. Who has no text of a kernel at hand finds
+it by its recipe, a digest of what the text is made from, so that no template need be filled in to
+know what is there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +34,9 @@ from typing import Any, NamedTuple
 from winogen import resources
 from winogen.toolchain import trust
 from winogen.toolchain.cache import LIBRARY, KernelStore, path_of, write_whole
+from winogen.toolchain.system import system_name
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".kernels"
 # Bytes of the libraries of a block, about: what is unpacked within 20 ms.
 BLOCK = 320 << 10
@@ -61,6 +64,21 @@ class Entry(NamedTuple):
     sha256: str
 
 
+class Maker(NamedTuple):
+    """The winogen that made an archive: another one finds what did not change since."""
+
+    version: str
+    code: str  # a digest of what makes the text of kernels
+
+    @classmethod
+    def here(cls) -> Maker:
+        """Return this winogen."""
+        from winogen import __version__
+        from winogen.codegen.render import renderer_digest
+
+        return cls(__version__, renderer_digest()[:32])
+
+
 class Archive:
     """An archive of libraries. Raises one of many errors if the file is none, or damaged."""
 
@@ -73,6 +91,7 @@ class Archive:
         index = json.loads(lzma.decompress(self._read(16, length)))
         if index["format"] != FORMAT:
             raise ValueError(f"format {index['format']}, of another version of winogen")
+        self.maker = Maker(*index["winogen"])
         self.compiler: str = index["compiler"]
         self.machine: str = index["machine"]
         self.system: str = index["system"]
@@ -86,7 +105,7 @@ class Archive:
     @property
     def serves_here(self) -> bool:
         """Whether its libraries are for this kind of machine and system."""
-        return (self.machine, self.system) == (platform.machine(), platform.system())
+        return (self.machine, self.system) == (platform.machine(), system_name())
 
     def library(self, key: str) -> bytes:
         """Return the library of a key; raises ValueError if it is damaged."""
@@ -117,17 +136,67 @@ def _unpacked(archive: Archive, block: int) -> bytes:
 def archives(target: str) -> tuple[Archive, ...]:
     """Return the archives of a target's libraries that serve here, those of WINOGEN_PREBUILT first.
 
-    What is wrong with one comes as a warning. Raises InvalidValue for WINOGEN_PREBUILT.
+    What is wrong with one comes as a warning, and so does what makes the folders of
+    WINOGEN_PREBUILT useless here. Raises InvalidValue for WINOGEN_PREBUILT.
     """
-    return _archives(target, os.environ.get("WINOGEN_PREBUILT", ""))
+    return _archives(target, _tell(os.environ.get("WINOGEN_PREBUILT", "")))
+
+
+def folders() -> list[Path]:
+    """Return the folders that WINOGEN_PREBUILT names; raises InvalidValue."""
+    return _folders(os.environ.get("WINOGEN_PREBUILT", ""))
+
+
+def _folders(chosen: str) -> list[Path]:
+    return [path_of("WINOGEN_PREBUILT", name) for name in chosen.split(os.pathsep) if name]
+
+
+@lru_cache(maxsize=32)
+def _tell(chosen: str) -> str:
+    """Return ``chosen``, after warnings where its folders serve this process in part or not."""
+    from winogen.toolchain.host import host_targets
+
+    paths = [path for folder in _folders(chosen) for path in folder.glob(f"*{SUFFIX}")]
+    found = []
+    for path in paths:
+        with suppress(*_DAMAGED):  # that is told when it is wanted
+            found.append(Archive(path))
+    told = [text for archive in found if (text := _other_maker(archive))]
+    runs = [one.name for one in host_targets()]
+    serving = [one.path.stem for one in found if one.serves_here and one.path.stem in runs]
+    # Kernels for any CPU are in all folders. Of folders for several kinds of CPU one is enough.
+    serves = bool(set(serving) - {"generic"}) or len(serving) == len(found) > 0
+    if chosen and len(found) == len(paths) and not serves:
+        kinds = sorted({f"{one.path.stem} on {one.system} {one.machine}" for one in found})
+        told.append(
+            f"WINOGEN_PREBUILT: got {chosen}, with kernels for {', '.join(kinds) or 'nothing'}; "
+            f"this process runs {', '.join(runs)} on {system_name()} {platform.machine()}: "
+            "bundle on such a CPU, or on the other one with WINOGEN_ISA for what both have"
+        )
+    for text in told:
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    return chosen
+
+
+def _other_maker(archive: Archive) -> str:
+    """What to tell of an archive that another winogen made; "" if this one did."""
+    here, maker = Maker.here(), archive.maker
+    if maker == here:
+        return ""
+    who, cure = f"winogen {here.version}", f", or pip install winogen=={maker.version}"
+    if maker.version == here.version:
+        who, cure = "another state of its code", ""
+    return (
+        f"{archive.path} was made by winogen {maker.version}, and this is {who}: only kernels that "
+        f"did not change are found there. Make it anew (winogen bundle){cure}"
+    )
 
 
 @lru_cache(maxsize=32)
 def _archives(target: str, chosen: str) -> tuple[Archive, ...]:
     own = resources.package() / "prebuilt"
-    folders = [path_of("WINOGEN_PREBUILT", name) for name in chosen.split(os.pathsep) if name]
     found = []
-    for folder in (*folders, own):
+    for folder in (*_folders(chosen), own):
         path = folder / f"{target}{SUFFIX}"
         try:
             archive = Archive(path, trusted=folder == own)
@@ -180,14 +249,14 @@ def write(
     items: Iterable[Item],
     compiler: str,
     machine: str = platform.machine(),
-    system: str = platform.system(),
+    system: str = system_name(),
     block: int = BLOCK,
 ) -> None:
     """Write an archive; the same items give the same bytes.
 
-    ``compiler``: what it calls itself, with its version. ``machine``, ``system``: as `platform`
-    names what the libraries are for. ``block``: bytes of libraries to be packed together, about.
-    Raises OSError.
+    ``compiler``: what it calls itself, with its version. ``machine``, ``system``: what the
+    libraries are for, as `platform.machine` and `system_name` have it. ``block``: bytes of
+    libraries to be packed together, about. Raises OSError.
     """
     blocks: list[bytearray] = []
     libraries: dict[str, Entry] = {}
@@ -205,6 +274,7 @@ def write(
     packed = [_packed(bytes(block)) for block in blocks]
     index = {
         "format": FORMAT,
+        "winogen": Maker.here(),
         "compiler": compiler,
         "machine": machine,
         "system": system,

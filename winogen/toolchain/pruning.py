@@ -49,6 +49,7 @@ _FORMS = {
 }
 
 KINDS = tuple(_FORMS)
+_LOCK = "locks/prune.lock"
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,19 @@ def prune(
 
     trust.make_folder(root / "locks")
     try:
-        with FileLock(root / "locks" / "prune.lock", timeout=0):
+        with FileLock(root / _LOCK, timeout=0):
+            os.utime(root / _LOCK)
             return _prune(root, most, spare, recent)
     except (Timeout, NotImplementedError):
         return 0
+
+
+def is_due(root: Path) -> bool:
+    """Return whether the cache ``root`` was not pruned for an hour."""
+    try:
+        return time.time() - (root / _LOCK).stat().st_mtime > STALE_SECONDS
+    except OSError:
+        return True
 
 
 def _prune(root: Path, most: int, spare: Collection[Path], recent: float) -> int:
@@ -170,7 +180,7 @@ def _remove(item: Item, root: Path) -> bool:
 def _remove_lock(path: Path) -> bool:
     from filelock import FileLock, Timeout
 
-    if path.name == "prune.lock":  # held by us
+    if path.name == Path(_LOCK).name:  # held by us
         return False
     try:
         # Whoever waits for it all the same will build beside another, which does no harm.

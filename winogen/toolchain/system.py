@@ -7,7 +7,10 @@ first. Algorithms, programs and C need none of it.
 from __future__ import annotations
 
 import os
+import platform
 import sys
+from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 
 from winogen.errors import UnsupportedSystem
@@ -28,6 +31,19 @@ def check_system() -> None:
             "or a system with these (on Windows: Python in WSL). Algorithms and their C are there "
             "on any: winogen.cook_toom, winogen derive"
         )
+
+
+@cache
+def system_name() -> str:
+    """Return for which kind of system libraries are compiled here, which load on no other.
+
+    >>> system_name() in ("Linux", "Linux musl", "Darwin")
+    True
+    """
+    name, version = platform.system(), None
+    with suppress(AttributeError, ValueError, OSError):  # of names that no other C library has
+        version = os.confstr("CS_GNU_LIBC_VERSION")
+    return "Linux musl" if name == "Linux" and not version else name
 
 
 def _has(module: str) -> bool:

@@ -18,13 +18,14 @@ except ImportError as _error:  # pragma: no cover
     ) from _error
 
 from winogen.torch import processes as _processes  # noqa: F401
+from winogen.torch.bundling import bundle
 from winogen.torch.functional import conv2d
 from winogen.torch.module import Conv2d
 from winogen.torch.optimize import optimize
 from winogen.torch.replacing import replace
 from winogen.torch.report import report
 
-__all__ = ["Conv2d", "conv2d", "optimize", "replace", "report"]
+__all__ = ["Conv2d", "bundle", "conv2d", "optimize", "replace", "report"]
 
 
 def __dir__() -> list[str]:

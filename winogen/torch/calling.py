@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 _PLAIN = (Tensor, nn.Parameter)
+SIGNATURE = "winogen_signature"  # attribute of a module that says itself what it is called with
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Calls:
     def __init__(self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]):
         hooked = model._forward_pre_hooks or model._forward_hooks
         # A hook may look at how an argument was given.
-        self.signature = None if hooked else _signature(model)
+        self.signature = vars(model).get(SIGNATURE) or (None if hooked else _signature(model))
         try:
             self.example = self._normal(tuple(args), dict(kwargs))
         except TypeError:  # arguments that the model does not have, as it will say itself
@@ -105,26 +106,28 @@ class Calls:
     def tensors_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
         """Return the tensors of a call, or None where the call is not like the example."""
         if self.single and len(args) == 1 and not kwargs and type(args[0]) in _PLAIN:
-            leaves = [args[0]]
+            leaves: list[Any] | None = [args[0]]
         else:
-            try:
-                leaves, structure = CallStructure.of(self._normal(args, kwargs))
-            except TypeError:  # arguments that the model does not have
-                return None
-            if structure != self.structure:
-                return None
-        for leaf, example in zip(leaves, self.leaves):
-            if isinstance(example, TensorKind):
-                if (
-                    not isinstance(leaf, Tensor)
-                    or TensorKind.of(leaf) != example
-                    or not example.plain
-                ):
-                    return None
-            elif not _equal(leaf, example):
-                return None
+            leaves = self.leaves_of(args, kwargs)
+        if leaves is None or not all(self._is_like(leaves[place], place) for place in self.places):
+            return None
         tensors, order = _distinct([leaves[place] for place in self.places])
         return tensors if order == self.order else None
+
+    def leaves_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+        """Return the leaves of a call, whatever stands for tensors in it; None if it is unlike."""
+        try:
+            leaves, structure = CallStructure.of(self._normal(args, kwargs))
+        except TypeError:  # arguments that the model does not have
+            return None
+        if structure != self.structure:
+            return None
+        others = (at for at in range(len(leaves)) if at not in self.places)
+        return leaves if all(_equal(leaves[at], self.leaves[at]) for at in others) else None
+
+    def _is_like(self, leaf: Any, place: int) -> bool:
+        kind = self.leaves[place]
+        return isinstance(leaf, Tensor) and TensorKind.of(leaf) == kind and kind.plain
 
     def _normal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The same call with its defaults, and by name only what has to be."""

@@ -127,7 +127,7 @@ class _Tracer(fx.Tracer):
 
 def traced(model: nn.Module, calls: Calls) -> Iterator[Traced | str]:
     """Yield the traces of a model in evaluation mode, and for each way that fails the reason."""
-    for name, way in (("torch.fx", _by_fx), ("torch.export", _by_export)):
+    for name, way in (("torch.fx", by_fx), ("torch.export", _by_export)):
         try:
             with torch.no_grad(), silence():
                 trace = way(model, calls)
@@ -159,7 +159,8 @@ class _Noting(fx.Interpreter):
         return result
 
 
-def _by_fx(model: nn.Module, calls: Calls) -> Traced:
+def by_fx(model: nn.Module, calls: Calls) -> Traced:
+    """Return the trace of a model's Python; raises whatever stops that."""
     tracer = _Tracer(calls)
     graph = tracer.trace(model)
     module = fx.GraphModule(tracer.root, graph, type(model).__name__)
