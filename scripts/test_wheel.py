@@ -7,7 +7,8 @@ Each Python from 3.10 on that is on the path gets a new environment with the new
 one of them another with the oldest. There scripts/try_wheel.py runs with no program on the path, an
 empty home folder and the package not writable, by another user where this one is root; by all
 instruction sets and by lesser ones. An aarch64 wheel runs under qemu-aarch64, where that is
-installed, as far as plain C can tell.
+installed, as far as plain C can tell. What the sdist installs runs with a compiler, and passes the
+shortest of the tests that the sdist has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -25,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = "", "avx2", "sse2"
 _NEWEST = 15  # minor version of Python up to which one is looked for
 _NOBODY = 65534
+# Of the sdist: algebra and its C, what is refused, and kernels with all of their rest to compute.
+_TESTS = "tests/algebra", "tests/conv/test_arguments.py", "tests/conv/test_direct.py"
 
 
 def pythons() -> list[str]:
@@ -72,6 +76,19 @@ def run(python: Path, isa: str = "", **variables: str) -> str:
     return (done.stdout.splitlines() or [""])[-1]
 
 
+def tested(python: Path, sdist: str, folder: Path) -> str:
+    """Run tests of an sdist by what was installed from it; return what pytest says last."""
+    with tarfile.open(sdist) as archive:
+        (top,) = {name.split("/")[0] for name in archive.getnames()}
+        archive.extractall(folder)
+    # Not `python -m pytest`, which would take the package from the folder.
+    command = [str(python.with_name("pytest")), "-q", "-p", "no:cacheprovider", *_TESTS]
+    done = subprocess.run(command, check=False, cwd=folder / top, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{command}\n{done.stdout}{done.stderr}")
+    return done.stdout.splitlines()[-1]
+
+
 def read_only(python: Path) -> None:
     """Take from everybody the right to write to an environment."""
     subprocess.run(["chmod", "-R", "a+rX,a-w", str(python.parents[1])], check=True)
@@ -108,10 +125,12 @@ def main() -> None:
                 print(f"Python {version}, oldest dependencies: {run(made)}", flush=True)
                 break
         for sdist in sdists:
-            made = environment(found[0], Path(folder) / "sdist", sdist)
+            needs = "pytest", "pytest-xdist", "hypothesis"
+            made = environment(found[0], Path(folder) / "sdist", sdist, *needs)
             # It has no kernels: here they are compiled.
             path = os.environ.get("PATH", os.defpath)
             print(f"sdist, with a compiler: {run(made, PATH=path)}", flush=True)
+            print(f"sdist, its own tests: {tested(made, sdist, Path(folder))}", flush=True)
     print(f"Python {', '.join(rest)}: not on the path, not tested; all files are of 3.10's grammar")
 
 

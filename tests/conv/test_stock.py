@@ -62,7 +62,11 @@ def auto_case(seed, index):
     )
 
 
-PROBLEMS = [range(40), pytest.param(range(40, 200), marks=pytest.mark.thorough)]
+# 2,000 of each kind take a minute or two; in pieces, for several workers.
+PROBLEMS = [
+    range(40),
+    *(pytest.param(range(at, at + 490), marks=pytest.mark.thorough) for at in range(40, 2000, 490)),
+]
 
 
 @pytest.mark.parametrize("indices", PROBLEMS, ids=len)

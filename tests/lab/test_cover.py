@@ -1,13 +1,16 @@
 """The choice of kernels that are compiled ahead, and the list of them."""
 
+import re
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from winogen.cli.app import app
 from winogen.codegen.render import recipe, render
 from winogen.kernels import named
 from winogen.kernels.spec import KernelSpec
-from winogen.lab.cover import listing
+from winogen.lab.cover import listing, promises
 from winogen.lab.cover.greedy import cover
 from winogen.lab.cover.problems import Instance, Way, instances
 from winogen.records import TARGETS, Precision
@@ -51,6 +54,37 @@ def test_a_variant_has_two_register_blocks_at_most():
     steps = cover(found, 0.0)
     assert [step.kernel for step in steps] == [PLANES, A, B]
     assert steps[-1].worst == 9
+
+
+def promise(*layers):
+    ways = [(count, tuple(Way(*way) for way in some)) for count, *some in layers]
+    return promises.Promise("net", "avx2", "zen3", "NCHW", tuple(ways))
+
+
+def test_what_a_net_loses_is_that_of_all_its_layers():
+    net = promise((3, (1.0, A), (2.0, B)), (1, (1.0, A), (6.0, PLANES)))
+    assert net.loss({A}) == 0
+    assert net.loss({B, PLANES}) == pytest.approx((3 * 2 + 6) / 4 - 1)
+    careful = promise((1, (1.0, A), (1.1, B, 1.18)))
+    assert careful.loss({A, B}) == 0 and careful.loss({A}) == pytest.approx(1 / 1.1 - 1)
+
+
+def test_promises_are_kept_by_what_helps_most():
+    net = promise((3, (1.0, A), (2.0, B)), (1, (1.0, A), (1.1, PLANES)), (4, (1.0, C), (1.3, B)))
+    assert promises.kept([B, PLANES], [net], loss=0.6) == [B, PLANES]
+    assert promises.kept([B, PLANES], [net], loss=0.2) == [B, PLANES, A]
+    assert promises.kept([B, PLANES], [net], loss=0.05) == [B, PLANES, A, C]
+
+
+@pytest.mark.thorough
+def test_the_list_keeps_the_promises():
+    pytest.importorskip("torch")
+    result = CliRunner().invoke(app, ["lab", "cover", "--check", str(listing.FILE)])
+    assert result.exit_code == 0, result.output
+    lines = result.output.strip().splitlines()
+    assert len(lines) == 3 * 6 + 7 and lines[0].startswith("resnet18 by avx512 on zen4: NCHW ")
+    losses = [float(text) for line in lines for text in re.findall(r"(-?[\d.]+) %", line)]
+    assert len(losses) == 3 * 6 * 4 + 7 * 6 and max(losses) <= 100 * promises.LOSS
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@ with all of them.
 """
 
 import importlib.util
+import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +97,26 @@ def test_the_wheel_keeps_to_its_tag(twice):
 def test_the_wheel_is_used_without_a_compiler(twice):
     said = run(SCRIPTS / "test_wheel.py", twice[0][0])
     assert "avx2: " in said and "s to the first result" in said
+
+
+def test_the_figures_of_a_start_are_printed(twice):
+    said = run(SCRIPTS / "start_figures.py", twice[0][0], "--times", 1)
+    assert [line.split("  ")[0] for line in said.splitlines()[1:]] == [
+        "import beyond numpy's",
+        "first result, 56x56x64-64",
+        "VGG-16's 13 layers",
+        "unpacking a kernel: median, worst",
+    ]
+
+
+def test_the_kernels_of_a_wheel_are_timed_beside_those_compiled_here(twice, tmp_path):
+    layers = tmp_path / "layers.json"
+    one = {"name": "one", "input": [1, 8, 9, 9], "weight": [8, 8, 1, 1]}
+    layers.write_text(json.dumps([one, {**one, "name": "two", "weight": [8, 8, 3, 3]}]))
+    said = run(SCRIPTS / "wheel_speed.py", twice[0][0], "--layers", layers, WINOGEN_ISA="avx2")
+    assert re.search(r"one +\d\.\d+\n", said), said  # the wheel of few kernels has this one
+    assert re.search(r"two +\d\.\d+  \['avx2 direct", said), said
+    assert "all: 2 layers" in said
 
 
 def test_a_library_that_asks_for_a_younger_system_is_found(twice, tmp_path):

@@ -21,7 +21,7 @@ from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision, Target
 from winogen.toolchain import background, find_compiler, host_targets, threads
-from winogen.toolchain.compiler import is_usable, mode
+from winogen.toolchain.compiler import mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
 from winogen.typing import Layout
@@ -84,17 +84,23 @@ def stock_of(target: Target) -> Stock | None:
     """Return the kernels that plans for a target must keep to; None if there is no need."""
     if all(one.name != target.name for one in host_targets()):
         return None  # C for another machine is wanted
-    get, mode_, reason = os.environ.get, mode(), ""
-    if mode_ == "off":
-        reason = "WINOGEN_COMPILE=off; allowed: missing or background"
-    elif not is_usable(get("CC", ""), get("PATH")):  # every plan asks: one that is there is known
-        try:
-            find_compiler()
-        except CompilerNotFound as problem:
-            reason = str(problem)
+    mode_, get = mode(), os.environ.get
+    reason = "WINOGEN_COMPILE=off; allowed: missing or background"
+    if mode_ != "off":
+        reason = _lack(*map(get, ("PATH", "CC")))
     if mode_ == "missing" and not reason:
         return None
     return _stock(reason, *map(get, ("WINOGEN_CACHE", "WINOGEN_PREBUILT", "CC")))
+
+
+@lru_cache(maxsize=8)  # every plan asks
+def _lack(*_: str | None) -> str:
+    """Why nothing can be compiled; "" where there is a compiler."""
+    try:
+        find_compiler()
+    except CompilerNotFound as problem:
+        return str(problem)
+    return ""
 
 
 @lru_cache(maxsize=32)
@@ -104,6 +110,7 @@ def _stock(reason: str, *_: str | None) -> Stock:
 
 def forget() -> None:
     """Look again at what is at hand."""
+    _lack.cache_clear()
     _stock.cache_clear()
 
 

@@ -30,17 +30,27 @@ def _of(name_or_file: str) -> Iterable[BenchLayer]:
     if name_or_file in layer_sets() or name_or_file.endswith(".json"):
         return load_layers(name_or_file)
     if name_or_file in NETS:
-        net = NETS[name_or_file]
-        if net.is_onnx:
-            assert net.weights is not None
-            return _of_onnx(net.weights.file())
-        return _of_module(net.name, net.module(), net.input)
+        return _named(layers_called(name_or_file))
     if name_or_file.endswith(".onnx") and Path(name_or_file).is_file():
-        return _of_onnx(Path(name_or_file))
+        return _named(_of_onnx(Path(name_or_file)))
     raise InvalidValue(
         f"layers: got {name_or_file!r}; allowed: {', '.join(layer_sets())}; a net: "
         f"{', '.join(NETS)}; a JSON or ONNX file"
     )
+
+
+def layers_called(net_name: str) -> list[BenchLayer]:
+    """Return the layers of a net, without names, each as often as the net has it.
+
+    Raises NotInstalled for what it needs.
+    """
+    from winogen.lab.nets import NETS
+
+    net = NETS[net_name]
+    if net.is_onnx:
+        assert net.weights is not None
+        return _of_onnx(net.weights.file())
+    return _of_module(net.name, net.module(), net.input)
 
 
 def _of_module(name: str, module: Any, shape: tuple[int, ...]) -> list[BenchLayer]:
@@ -77,7 +87,7 @@ def _of_module(name: str, module: Any, shape: tuple[int, ...]) -> list[BenchLaye
     finally:
         for hook in hooks:
             hook.remove()
-    return _named(layers)
+    return layers
 
 
 def _of_onnx(file: Path) -> list[BenchLayer]:
@@ -102,7 +112,7 @@ def _of_onnx(file: Path) -> list[BenchLayer]:
                 layer.groups,
             )
         )
-    return _named(layers)
+    return layers
 
 
 def _named(layers: Iterable[BenchLayer]) -> list[BenchLayer]:

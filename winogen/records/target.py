@@ -106,6 +106,8 @@ class Target:
         >>> TARGETS["avx2"].using("f16c").flags
         ('-mavx2', '-mfma', '-mf16c')
         """
+        if not names:  # mostly, and planners ask for each way that they consider
+            return self
         flags = tuple(flag for name in names for flag in EXTENSIONS[name].flags)
         return replace(self, flags=(*self.flags, *flags))
 

@@ -35,6 +35,7 @@ class Place(NamedTuple):
 
     target: Target
     machine: Machine
+    cpu: str  # the machine's name
 
 
 class Way(NamedTuple):
@@ -55,7 +56,7 @@ class Instance:
 
 # Each target with a machine that has it, and its extensions there. Those of 8-bit integers are
 # chosen for each set of extensions of its own, since a CPU has all of a set or none.
-_PLACES = (
+PLACES = (
     ("avx512+vnni+f16c+vbmi+bf16", "zen4", "zen4"),
     ("avx512+vnni+f16c+vbmi+bf16+fp16", "sapphirerapids", "skylake_avx512"),
     ("avx2+f16c", "zen3", ""),
@@ -63,7 +64,7 @@ _PLACES = (
     ("sse2", "zen3", ""),
     ("sse2", "skylake", ""),
 )
-_BYTE_PLACES = (
+BYTE_PLACES = (
     ("avx512+vnni+amx", "sapphirerapids", "skylake_avx512"),
     ("avx512+vnni", "zen4", "zen4"),
     ("avx512", "sapphirerapids", "skylake_avx512"),
@@ -81,7 +82,7 @@ def places(names: Iterable[tuple[str, str, str]]) -> Iterator[Place]:
         target = replace(TARGETS[name].adjusted(plus + extensions), core=core)
         machine = known_machine(cpu, target.vector_bytes, core)
         assert machine is not None
-        yield Place(target, machine)
+        yield Place(target, machine, cpu)
 
 
 def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
@@ -105,26 +106,26 @@ def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
 def instances(layers: list[BenchLayer], batches: Iterable[int] = BATCHES) -> Iterator[Instance]:
     """Yield all problems of these layers: float32, their gradients, and 8-bit integers."""
     batches = tuple(batches)
-    for place in places(_PLACES):
+    for place in places(PLACES):
         for layer, layout, batch in product(layers, LAYOUTS, batches):
             problem = layer.with_batch(batch).problem(layout)
-            for tolerance in TOLERANCES:
-                yield Instance(place.target.name, tuple(_ways(problem, tolerance, place)))
-    for place in places(_PLACES):
+            for ways in ways_of(problem, place):
+                yield Instance(place.target.name, ways)
+    for place in places(PLACES):
         for layer, layout in product(layers, LAYOUTS):
             problem = layer.with_batch(max(batches)).problem(layout)
             if problem.stride == layer.dilation == (1, 1) and layer.groups == 1:
                 yield Instance(f"{place.target.name} gradients", tuple(_gradients(problem, place)))
-    for place in places(_BYTE_PLACES):
-        for layer, layout, numbers in product(layers, LAYOUTS, _NUMBERS):
+    for place in places(BYTE_PLACES):
+        for layer, layout, numbers in product(layers, LAYOUTS, NUMBERS):
             problem = layer.with_batch(batches[0]).problem(layout, "uint8")
-            ways = tuple(_byte_ways(problem, numbers, place))
+            ways = tuple(byte_ways(problem, numbers, place))
             if ways:
-                yield Instance(f"{_spelled(place.target)} bytes", ways)
+                yield Instance(f"{spelled(place.target)} bytes", ways)
 
 
 # Outputs of 8-bit convolutions: sums, bytes, and bytes of sums that go through more.
-_NUMBERS = (Numbers(), Numbers(sums=False), Numbers(sums=False, reals=Reals()))
+NUMBERS = (Numbers(), Numbers(sums=False), Numbers(sums=False, reals=Reals()))
 
 
 def _kernel(spec: Any) -> Spec:
@@ -134,44 +135,55 @@ def _kernel(spec: Any) -> Spec:
     return replace(spec, target=replace(target, core="", extensions=frozenset(used)))
 
 
-def _spelled(target: Target) -> str:
+def spelled(target: Target) -> str:
+    """Return the name of a target with its extensions."""
     return "+".join((target.name, *sorted(target.extensions)))
 
 
-def _ways(problem: Any, tolerance: float | None, place: Place) -> list[Way]:
-    """Kernels within the tolerance, fastest first, and the kernel that computes everything."""
-    target, machine = place
-    layer, request = problem.layer, Request(tolerance=tolerance)
-    choices = list(candidates(problem, request, target))
+def ways_of(problem: Any, place: Place) -> Iterator[tuple[Way, ...]]:
+    """Yield the kernels within each of the `TOLERANCES`, fastest first.
+
+    The kernel that computes everything is among them.
+    """
+    target, machine = place.target, place.machine
+    layer = problem.layer
+    # The narrow numbers of the coarsest tolerance are beyond the others by their errors.
+    choices = list(candidates(problem, Request(tolerance=max(filter(None, TOLERANCES))), target))
     choices += [Choice("direct", variant="direct")]
     found = sorted(evaluate(problem, choices, target, machine, None), key=lambda one: one.seconds)
-    most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
-    usual = min(planner.usual_error(layer), most) if tolerance is None else 0.0
-    ways: list[Way] = []
-    for one in found:
-        if ways and one.seconds > _FAR * ways[0].seconds and one.choice.variant != "direct":
-            continue
-        error = planner.predicted_error(layer, one.choice, target)
-        if error <= most or one.choice.variant == "direct":
-            patience = planner.PATIENCE if error <= usual else 1.0
-            (work,) = one.works(problem)
-            ways.append(Way(one.seconds, _kernel(KernelSpec.of(work)), patience))
-    return ways
+    errors = [planner.predicted_error(layer, one.choice, target) for one in found]
+    kernels: dict[int, Spec] = {}
+    for tolerance in TOLERANCES:
+        most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
+        usual = min(planner.usual_error(layer), most) if tolerance is None else 0.0
+        ways: list[Way] = []
+        for row, (one, error) in enumerate(zip(found, errors)):
+            plain = one.choice.variant == "direct"
+            far = ways and one.seconds > _FAR * ways[0].seconds
+            if plain or not (far or error > most):
+                if row not in kernels:
+                    (work,) = one.works(problem)
+                    kernels[row] = _kernel(KernelSpec.of(work))
+                patience = planner.PATIENCE if error <= usual else 1.0
+                ways.append(Way(one.seconds, kernels[row], patience))
+        yield tuple(ways)
 
 
 def _gradients(problem: Any, place: Place) -> Iterator[Way]:
     layer, most = problem.layer, planner.TOLERANCE / planner.MARGIN
+    target, machine, _ = place
     for tile in gradient_planner.tiles_of(layer.kernel):
-        work = gradient_planner.choose(problem, tile, 1, None, *place)
+        work = gradient_planner.choose(problem, tile, 1, None, target, machine)
         count = problem.batch * work.tiles[0] * work.tiles[1]
         of_tiles = tile, count, work.depth
         error = gradient_planner.predicted_error(layer.dtype, layer.kernel, *of_tiles)
         if error <= most or max(tile) == 1:
-            yield Way(work.cycles(place.machine), _kernel(work.spec))
+            yield Way(work.cycles(machine), _kernel(work.spec))
 
 
-def _byte_ways(problem: Any, numbers: Numbers, place: Place) -> list[Way]:
-    target, machine = place
+def byte_ways(problem: Any, numbers: Numbers, place: Place) -> list[Way]:
+    """Return the kernels of 8-bit integers for a problem, in any order."""
+    target, machine, _ = place
     choices = quantized_planner.choices(problem.layer, Request(), target)
     found = [quantized_planner.evaluated(problem, one, numbers, target, machine) for one in choices]
     return [Way(one.seconds, _kernel(one.work.spec)) for one in found]
