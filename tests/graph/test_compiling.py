@@ -50,6 +50,18 @@ def threads():
     return [thread for thread in threading.enumerate() if thread.name == "winogen compiles"]
 
 
+def test_what_is_loaded_soon_fails_in_silence():
+    names, done = [], threading.Event()
+
+    def load():
+        names.append(threading.current_thread().name)
+        done.set()
+        raise BuildError("later calls say so")
+
+    compiling.load_soon(load)
+    assert done.wait(60) and names == ["winogen loads"]
+
+
 def test_many_sets_of_kernels_share_as_many_threads_as_cpus(compiler):
     for i in range(9):
         assert not compiling.compile_soon([i, i + 1])

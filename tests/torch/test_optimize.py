@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
-from winogen.graph import Conv, GlobalAverage, ceilings, measured  # noqa: E402
+from winogen.graph import Conv, GlobalAverage, ceilings, measured, segment  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
@@ -348,6 +348,20 @@ def test_a_net_is_measured_once(
             optimize(model, other)
     with pytest.raises(TypeError):
         optimize(model, x, tolerance=1e-3)
+
+
+def test_a_known_net_is_compared_by_its_own_kernels(clock, remembering, monkeypatch):
+    """On other sizes, too, for which others would be faster."""
+    model, x = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 7, 7)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    first, wanted, compile_all = optimize(model, x), set(), segment.compile_all
+    bound = [one for module in segments(first) for one in module.segment._bound.values()]
+    own = {spec for one in bound for spec in one.planned.specs}
+    monkeypatch.setattr(
+        segment, "compile_all", lambda specs: wanted.update(specs) or compile_all(specs)
+    )
+    optimize(model, x)
+    assert wanted == own
 
 
 def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):

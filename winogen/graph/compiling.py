@@ -7,6 +7,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
@@ -52,6 +53,16 @@ def compile_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def load_soon(load: Callable[[], object]) -> None:
+    """Begin in a thread to load what a later call waits for; that one says what goes wrong."""
+
+    def work() -> None:
+        with suppress(Exception):
+            load()
+
+    threading.Thread(target=work, name="winogen loads", daemon=True).start()
 
 
 _Key = tuple[Environment, KernelSpec]

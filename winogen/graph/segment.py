@@ -128,6 +128,7 @@ class Segment:
             machine=current(),
             most_error=options["most_error"],
             familiar=self._familiar,
+            strips=self._familiar is None,  # they change no result, and finding them takes long
         )
 
     def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:
@@ -180,11 +181,6 @@ class Segment:
         if (tuple(input_shapes), threads) in self._bound:
             return True
         return compile_soon(kernels([self.plan(input_shapes, threads)]))
-
-    @property
-    def specs(self) -> set[KernelSpec]:
-        """The kernels of all shapes that are remembered."""
-        return set(kernels(bound.planned for bound in self._bound.values()))
 
     @contextmanager
     def confined(self, familiar: Collection[KernelSpec]) -> Iterator[None]:

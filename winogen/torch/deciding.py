@@ -16,6 +16,7 @@ from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.measured import digest
 from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
+from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.turns import clock_of
@@ -45,6 +46,7 @@ class Decision:
     budgets: tuple[Budget, ...] = ()
     choices: dict[str, Choice] = field(default_factory=dict)  # by the output of a node
     digest: str = ""  # of how every layer runs
+    kernels: Sequence[KernelSpec] = ()
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -129,6 +131,7 @@ def decide(
         budgets,
         {node.output: _choice(*plans[node.output]) for node in convolutions},
         digest(layout, keys, sorted(excluded)),
+        specs,
     )
 
 

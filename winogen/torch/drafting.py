@@ -17,6 +17,7 @@ from winogen.graph import Conv, Graph, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
+from winogen.kernels.spec import KernelSpec
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
@@ -124,7 +125,7 @@ class Drafts:
             proven = self._proven(uncut)
         decision = proven.decision
         made = self._optimized(proven.body, self._report(proven))
-        reason = self._different(made, sum(decision.allowed.values()))
+        reason = self._different(made, sum(decision.allowed.values()), decision.kernels)
         if reason:
             self._proof = None
         if reason or is_every_layer() or not decision.rows:
@@ -175,7 +176,7 @@ class Drafts:
             return _Proven(reading, *made, Errors(*errors) if errors else None, ceiling)
         while True:
             proven = self._accurate(uncut)
-            with working("checking layers"), confined(proven.body):
+            with working("checking layers"), confined(proven.body, proven.decision.kernels):
                 failures = unproven(
                     self.trace.module, proven.reading, proven.body, proven.decision, cases
                 )
@@ -221,9 +222,11 @@ class Drafts:
     def _why_torch(self, node: fx.Node) -> str:
         return self._excluded(node) or self._refused.get(node.name, "")
 
-    def _different(self, made: Optimized, errors: float) -> str:
+    def _different(
+        self, made: Optimized, errors: float, kernels: Collection[KernelSpec] = ()
+    ) -> str:
         assert made.winogen_fast is not None
-        with made.winogen_tested(), confined(made.winogen_fast.body):
+        with made.winogen_tested(), confined(made.winogen_fast.body, kernels):
             return disagreement(made, self.model, self.calls, self.witness, errors)
 
     def _challenged(self, reading: Reading) -> Rivals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import NoneType
 from typing import Any, SupportsIndex
 
@@ -14,9 +15,11 @@ from torch.nn.modules.conv import _ConvNd
 
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
+from winogen.graph import runtime
+from winogen.graph.compiling import load_soon
 from winogen.progress import working
 from winogen.testing import is_every_layer
-from winogen.toolchain import machine
+from winogen.toolchain import host_target, machine
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, described, witnessed
 from winogen.torch.copies import bare, evaluated, restored
@@ -122,6 +125,10 @@ def optimize(
         "memory_limit": memory_limit,
     }
     machine.settle()
+    if any(isinstance(module, _ConvNd) for module in model.modules()):  # while the model runs
+        kinds = {p.dtype for p in model.parameters()}
+        dtype = "float64" if torch.float64 in kinds else "float32"
+        load_soon(partial(runtime.library, host_target(), dtype))
     # Whatever the caller's mode: tensors of inference mode have no counters of changes.
     with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
         made = _ready(model, inputs, others, exclude, options, release_weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -62,17 +62,16 @@ def unproven(
 
 
 @contextmanager
-def confined(body: nn.Module) -> Iterator[None]:
-    """Let the segments of a built module compute further shapes by the kernels that they have.
+def confined(body: nn.Module, kernels: Collection[KernelSpec]) -> Iterator[None]:
+    """Let the segments of a built module compute further shapes by the kernels that are there.
 
     A proof on other sizes shows what these kernels do there. Nobody waits for kernels that a later
     call of such sizes may want.
     """
-    segments = [one.segment for one in body.modules() if isinstance(one, SegmentModule)]
-    at_hand = set[KernelSpec]().union(*(segment.specs for segment in segments))
     with ExitStack() as stack:
-        for segment in segments:
-            stack.enter_context(segment.confined(at_hand))
+        for one in body.modules():
+            if isinstance(one, SegmentModule):
+                stack.enter_context(one.segment.confined(kernels))
         stack.enter_context(waiting())  # torch would prove itself
         yield
 
