@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-_REQUIREMENT = re.compile(r"([A-Za-z0-9_.-]+)(\[[^]]*\])?>=([0-9][0-9A-Za-z.]*)\s*(;.*)?")
+_REQUIREMENT = re.compile(
+    r"([A-Za-z0-9_.-]+)(\[[^]]*\])?>=([0-9][0-9A-Za-z.]*)(?:,<[0-9.]+)?\s*(;.*)?"
+)
 
 
 def minimum(requirement: str) -> str:
@@ -20,6 +22,8 @@ def minimum(requirement: str) -> str:
 
     >>> minimum("tomli>=2; python_version < '3.11'")
     "tomli==2; python_version < '3.11'"
+    >>> minimum("pytest>=8,<9.2")
+    'pytest==8'
     """
     parts = _REQUIREMENT.fullmatch(requirement)
     if not parts:

@@ -17,12 +17,13 @@ from winogen.toolchain import machine as machines
 INCEPTION = (1, 64, 35, 35), (96, 64, 3, 3), "NCHW", 4
 DIVIDED = (1, 64, 28, 28), (96, 64, 3, 3), "NHWC", 3
 EXPANDING = (1, 64, 14, 14), (384, 64, 1, 1), "NHWC", 1
-SQUEEZING = (1, 192, 35, 35), (64, 192, 1, 1), "NCHW", 4
+SQUEEZING = (1, 192, 28, 28), (32, 192, 1, 1), "NCHW", 4
+REDUCING = (1, 128, 35, 35), (96, 128, 1, 1), "NHWC", 4
 FEW_FILTERS = (1, 64, 180, 320), (4, 64, 3, 3), "NCHW", 1
 FIRST = (1, 3, 299, 299), (32, 3, 3, 3), "NHWC", 1
 DEPTHWISE = (1, 8, 28, 28), (8, 1, 3, 3), "NHWC", 3
 FIVE_FILTERS = (1, 48, 7, 7), (5, 48, 1, 1), "NHWC", 4
-LARGE_TAPS = (1, 16, 7, 7), (160, 16, 5, 5), "NCHW", 1, "float16"
+LARGE_TAPS = (1, 16, 7, 7), (96, 16, 5, 5), "NCHW", 1, "float16"
 SHORT_SUMS = (1, 16, 14, 14), (160, 16, 3, 3), "NCHW", 4, "float16"
 
 # For each field such a layer, and by what its value is multiplied.
@@ -39,7 +40,7 @@ COSTS = {
     "streamed": (*FIRST, 4),
     "call_of_one": (*SQUEEZING, 1 / 4),
     "call_of_two": (*DIVIDED, 4),
-    "sum_of_one": (*SQUEEZING, 4),
+    "sum_of_one": (*REDUCING, 1 / 4),
     "sum_of_two": (*INCEPTION, 4),
     "run": (*EXPANDING, 1 / 4),
     "instruction": (*FEW_FILTERS, 4),
@@ -51,7 +52,7 @@ COSTS = {
     "depthwise": (*DEPTHWISE, 1 / 4),
     "delays": (*FIRST, 4),
     "lanes_added": (*FIVE_FILTERS, 1 / 4),
-    "half_tap": (*LARGE_TAPS, 1 / 4),
+    "half_tap": (*LARGE_TAPS, 1 / 8),
     "half_sum": (*SHORT_SUMS, 1 / 4),
     "half_store": (*SHORT_SUMS, 1 / 4),
     "displaced": (*EXPANDING, 4),

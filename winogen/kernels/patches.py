@@ -20,6 +20,7 @@ class Patches(Planes):
 
     name = "patches"
     template = "patches.c.j2"
+    read_by_panels = "strip"
     title = "Convolution of patches that do not overlap, pixels in the lanes"
     buffers_used = {"strip": "what each tap reads", "sum": "sums that wait"}
     fields_used = {"strip_plane": "of the strip: from one term to the next"}

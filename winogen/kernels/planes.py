@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Product, Stages, panels
+from winogen.kernels.count import Demand, Move, Product, Stages, panels
+from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -24,6 +27,7 @@ class Planes(Variant):
     widens_arrays = False  # they are read where they lie
     title = "1x1 convolution where the planes lie, pixels in the lanes"
     in_lanes = "pixels"
+    read_by_panels = "input again"  # as the moves of a block are called
     uses = ("rows", "vectors")
     tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
@@ -53,6 +57,11 @@ class Planes(Variant):
 
     def count(self, work: Work) -> Stages:
         moves = pixels_family.moved(work, self.packed_bytes(work), {})
+        panels_of_filters = blocks(work.filters, work.tuning.rows)
+        if panels_of_filters > 1:  # each of them goes through all pixels of the block
+            size = work.block[0] * work.block[1] * work.channels * work.itemsize
+            again = Move(self.read_by_panels, (panels_of_filters - 1) * size, size, private=True)
+            moves = (*moves, again)
         product = self.product(work)
         return Demand(), product.demand(pixels_family.multiplications(work), moves), Demand()
 
@@ -67,7 +76,11 @@ class Planes(Variant):
         filled, multiplied = cost.busiest(work, work.tuning.rows)
         into, counted, _ = self.count(work)
         brought = self.brought(work, machine, into, counted)
-        arithmetic = cost.product(work, machine, counted.product)
+        arithmetic = cost.roof(
+            cost.product(work, machine, counted.product),
+            self.read_again(machine, counted),
+            machine.costs.shows,
+        )
         product = multiplied * pixels_family.multiply(work, machine, counted, arithmetic)
         stores = multiplied * pixels_family.block_written(work, machine, counted, False)
         # Lines of many planes are open at once: about as much as a transposition, and measured so.
@@ -79,3 +92,11 @@ class Planes(Variant):
     def brought(self, work: Work, machine: Machine, into: Demand, counted: Demand) -> Any:
         """Cycles to bring the pixels of a block to where they are multiplied."""
         return pixels_family.fetched(work, machine, counted)
+
+    def read_again(self, machine: Machine, counted: Demand) -> Any:
+        """Cycles in which panels of filters read the pixels of a block, unless these stay in L1."""
+        read = (move for move in counted.moves if move.what == self.read_by_panels)
+        return sum(
+            np.where(move.size <= NEAR_BYTES, 0, move.bytes / machine.read_rate(move.size))
+            for move in read
+        )
