@@ -18,7 +18,7 @@ from winogen.kernels.geometry import (
 from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
-from winogen.kernels.winograd2d_tiles import LEAST_FILTERS, Winograd2dTiles
+from winogen.kernels.winograd2d_tiles import Winograd2dTiles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
 
@@ -33,9 +33,6 @@ class Winograd2dFilters(Winograd2dTiles):
     uses = ("vectors", "band", "tiles", "few")
     tunable = ("vectors", "band", "tiles", "non_temporal")
     fields_used = STRIP_FIELDS
-
-    def suits(self, work: Work) -> bool:
-        return work.filters >= LEAST_FILTERS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, depth=16)

@@ -32,7 +32,7 @@ from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.machine import LINE
 
 _UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
-LEAST_FILTERS = 8  # fewer do not pay for the input transform
+_LEAST_FILTERS = 8  # fewer do not pay for the input transform
 
 
 class Winograd2dTiles(Variant):
@@ -59,9 +59,7 @@ class Winograd2dTiles(Variant):
         return work.layout == self.layout_of and few and not work.depthwise
 
     def suits(self, work: Work) -> bool:
-        # Short runs of outputs in all planes are slow where no cache has their lines.
-        stays = self.non_temporal(work) or not is_streamed(work, self.adds_early)
-        return work.filters >= LEAST_FILTERS and stays
+        return work.filters >= _LEAST_FILTERS
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"channels": work.channels} if work.channels in _UNROLLED_CHANNELS else {}
