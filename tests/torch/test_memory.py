@@ -38,6 +38,7 @@ from winogen.torch import (  # noqa: E402
     swapping,
 )
 from winogen.torch.functional import LayerOptions  # noqa: E402
+from winogen.torch.preparing import tidy  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
@@ -474,7 +475,9 @@ def test_mkl_keeps_nothing_of_the_comparison_in_float64(x):
     def held():
         return library.mkl_serv_mem_stat(ctypes.byref(ctypes.c_int(0)))
 
+    tidy()
+    others = held()  # for threads of tests before
     torch.randn(256, 2048).double() @ torch.randn(2048, 512).double()
-    assert held()
+    assert held() > others
     optimize(nn.Sequential(nn.Conv2d(3, 64, 3)).eval(), x)
-    assert not held()
+    assert held() <= others
