@@ -20,8 +20,8 @@ from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision, Target
-from winogen.toolchain import background, find_compiler, host_targets, threads
-from winogen.toolchain.compiler import mode
+from winogen.toolchain import background, host_targets, threads
+from winogen.toolchain.compiler import lack, mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
 from winogen.typing import Layout
@@ -87,20 +87,10 @@ def stock_of(target: Target) -> Stock | None:
     mode_, get = mode(), os.environ.get
     reason = "WINOGEN_COMPILE=off; allowed: missing or background"
     if mode_ != "off":
-        reason = _lack(*map(get, ("PATH", "CC")))
+        reason = lack(get("CC"), get("PATH"))
     if mode_ == "missing" and not reason:
         return None
     return _stock(reason, *map(get, ("WINOGEN_CACHE", "WINOGEN_PREBUILT", "CC")))
-
-
-@lru_cache(maxsize=8)  # every plan asks
-def _lack(*_: str | None) -> str:
-    """Why nothing can be compiled; "" where there is a compiler."""
-    try:
-        find_compiler()
-    except CompilerNotFound as problem:
-        return str(problem)
-    return ""
 
 
 @lru_cache(maxsize=32)
@@ -110,7 +100,7 @@ def _stock(reason: str, *_: str | None) -> Stock:
 
 def forget() -> None:
     """Look again at what is at hand."""
-    _lack.cache_clear()
+    lack.cache_clear()
     _stock.cache_clear()
 
 

@@ -148,16 +148,16 @@ def compiler_name() -> str:
 
 
 @lru_cache(maxsize=32)
-def is_usable(words: str, path: str | None) -> bool:
-    """Whether these words, those of CC, name a compiler on this path that can build kernels.
+def lack(words: str | None, path: str | None) -> str:
+    """Why these words, those of CC, name no compiler on this path that can build kernels, or "".
 
     Once it is known, no program is run to find it out.
     """
     try:
         find_compiler()
-    except CompilerNotFound:
-        return False
-    return True
+    except CompilerNotFound as problem:
+        return str(problem)
+    return ""
 
 
 def _program(name: str) -> str | None:

@@ -40,7 +40,7 @@ from winogen.toolchain.cache import (
     stores,
     warn_once,
 )
-from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_usable, mode
+from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, lack, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.system import system_name
@@ -238,7 +238,7 @@ def _words() -> str:
     chosen = os.environ.get("CC", "").strip()
     if not chosen or mode() == "off":
         return ""
-    return chosen if is_usable(chosen, os.environ.get("PATH")) else ""
+    return "" if lack(chosen, os.environ.get("PATH")) else chosen
 
 
 @cache

@@ -165,9 +165,9 @@ def _known() -> _Known:
     """This machine, measured if it has not been yet, or the default; the same all process long."""
     folder = cache_root()
     kept = machine_file.read(folder)
-    bundled = next(filter(None, map(machine_file.read, prebuilt.folders())), None)
-    if bundled and not kept:
-        return _Known(bundled.machine, bundled)
+    for bundled in () if kept else map(machine_file.read, prebuilt.folders()):
+        if bundled:
+            return _Known(bundled.machine, bundled)
     if not may_measure():
         default = Machine(costs=unfitted())
         return _Known(kept.machine, kept) if kept else _Known(default, None, "WINOGEN_CALIBRATE=0")
