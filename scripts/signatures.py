@@ -6,7 +6,8 @@ python scripts/signatures.py [--check]
 winogen/records/epilogue.py the activations. Editors and type checkers read neither, so that both
 are copied to wherever a comment asks for it, up to the next comment "end":
 
-    # parameters: stride ... activation    names, types and defaults
+    # parameters: stride ... activation    names, types and defaults, of layers with two axes
+    # parameters of 3: stride ... tile     the same, of layers with three
     # fields: stride ... activation        the same, in a class
     # arguments: algorithm tile threads    names, in a call
     # activations:                         the type of `activation=`
@@ -23,7 +24,7 @@ import inspect
 import re
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,11 +35,18 @@ OPTIONS = Path("winogen/conv/options.py")
 FOLDERS = ("winogen/conv", "winogen/torch", "winogen/typing.py")
 WIDTH = 100
 POSITIONAL = ("stride", "padding", "dilation", "groups")
+# By the number of axes: the type of layouts, and the usual one.
+LAYOUTS = {
+    "1": ("Layout1d", '"NCW"'),
+    "2": ("Layout2d", '"NCHW"'),
+    "3": ("Layout3d", '"NCDHW"'),
+}
 # The schema of torch's operator has texts where numpy's functions take exact numbers, too.
 TYPES = {"winogen/torch": {"points": "Texts | None", "moduli": "Texts | None"}}
 
 _REGION = re.compile(
-    r"^( *)# (parameters|fields|arguments|activations):(.*)\n(?:.*\n)*? *# end\n", re.MULTILINE
+    r"^( *)# (parameters|fields|arguments|activations)(?: of (\d))?:(.*)\n(?:.*\n)*? *# end\n",
+    re.MULTILINE,
 )
 
 
@@ -82,16 +90,19 @@ def written(text: str, known: dict[str, Option], types: dict[str, str]) -> str:
     """
 
     def region(match: re.Match) -> str:
-        indent, kind, asked = match.groups()
+        indent, kind, rank, asked = match.groups()
         if kind == "activations":
             made = activation_type()
         elif kind == "arguments":
             made = textwrap.fill(", ".join(named(asked, known)) + ",", WIDTH - len(indent))
         else:
-            chosen = [known[name] for name in named(asked, known)]
+            type_, default = LAYOUTS[rank or "2"]
+            layout = replace(known["layout"], type=type_, default=default)
+            chosen = [({**known, "layout": layout})[name] for name in named(asked, known)]
             made = (parameters if kind == "parameters" else fields)(chosen, types)
         body = textwrap.indent(made, indent)
-        return f"{indent}# {kind}:{asked}\n{body}\n{indent}# end\n"
+        of = f" of {rank}" if rank else ""
+        return f"{indent}# {kind}{of}:{asked}\n{body}\n{indent}# end\n"
 
     text = _REGION.sub(region, text)
     groups: dict[str, list[Option]] = {option.group: [] for option in known.values()}

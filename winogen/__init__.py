@@ -14,9 +14,13 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.algebra import cook_toom as cook_toom
     from winogen.algebra import winograd as winograd
     from winogen.codegen.textbook import programs as programs
+    from winogen.conv import Conv1d as Conv1d
     from winogen.conv import Conv2d as Conv2d
+    from winogen.conv import Conv3d as Conv3d
     from winogen.conv import Plan as Plan
+    from winogen.conv import conv1d as conv1d
     from winogen.conv import conv2d as conv2d
+    from winogen.conv import conv3d as conv3d
     from winogen.conv.gemm import Gemm as Gemm
     from winogen.conv.gemm import gemm as gemm
     from winogen.conv.quantized import QConv2d as QConv2d
@@ -30,8 +34,12 @@ _PUBLIC = {
     "winograd": "winogen.algebra",
     "BilinearAlgorithm": "winogen.algebra",
     "programs": "winogen.codegen.textbook",
+    "conv1d": "winogen.conv",
     "conv2d": "winogen.conv",
+    "conv3d": "winogen.conv",
+    "Conv1d": "winogen.conv",
     "Conv2d": "winogen.conv",
+    "Conv3d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
     "QConv2d": "winogen.conv.quantized",

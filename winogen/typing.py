@@ -30,8 +30,11 @@ __all__ = [
     "ExactPolynomial",
     "FilePath",
     "FilterType",
-    "IntOrPair",
+    "IntOrInts",
     "Layout",
+    "Layout1d",
+    "Layout2d",
+    "Layout3d",
     "Moduli",
     "NDArray",
     "Order",
@@ -66,23 +69,19 @@ Array: TypeAlias = NDArray | _HasArray | _HasInterface | _HasDLPack | memoryview
 
 Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
-# An int for both axes, or height and width.
-IntOrPair: TypeAlias = (
-    SupportsIndex | tuple[SupportsIndex] | tuple[SupportsIndex, SupportsIndex] | list[int]
-)
-Tile: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+# An int for all axes, or one for each: width, or height and width, or depth, height and width.
+IntOrInts: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[int]
+Tile: TypeAlias = IntOrInts
 _Ends: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 Padding: TypeAlias = (
-    Literal["same", "valid"]
-    | SupportsIndex
-    | tuple[SupportsIndex]
-    | tuple[_Ends, _Ends]
-    | list[int]
-    | list[list[int]]
+    Literal["same", "valid"] | SupportsIndex | tuple[_Ends, ...] | list[int] | list[list[int]]
 )
 
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
-Layout: TypeAlias = Literal["NCHW", "NHWC"]
+Layout1d: TypeAlias = Literal["NCW", "NWC"]
+Layout2d: TypeAlias = Literal["NCHW", "NHWC"]
+Layout3d: TypeAlias = Literal["NCDHW", "NDHWC"]
+Layout: TypeAlias = Layout1d | Layout2d | Layout3d
 Algorithm: TypeAlias = Literal[
     "auto", "direct", "im2col", "loops", "winograd1d", "winograd2d", "mcmr"
 ]
@@ -95,13 +94,13 @@ ProductType: TypeAlias = Literal["int16", "float16", "bfloat16"]
 # Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.
 Exact: TypeAlias = int | str | Fraction | Algebraic
 ExactPolynomial: TypeAlias = Exact | Polynomial | Sequence[int | Fraction]
-# A set for both axes, or one for the height and one for the width, None for default points.
+# A set for all axes, or one for each, None for default points.
 _Points: TypeAlias = str | Sequence[Exact]
 _Moduli: TypeAlias = str | Sequence[ExactPolynomial]
-Points: TypeAlias = _Points | tuple[_Points | None, _Points | None]
-Moduli: TypeAlias = _Moduli | tuple[_Moduli | None, _Moduli | None]
+Points: TypeAlias = _Points | tuple[_Points | None, ...]
+Moduli: TypeAlias = _Moduli | tuple[_Moduli | None, ...]
 # The same where only text can be handed on.
-Texts: TypeAlias = str | tuple[str | None, str | None]
+Texts: TypeAlias = str | tuple[str | None, ...]
 
 # activations:
 Activation: TypeAlias = (

@@ -111,7 +111,7 @@ def test_archives_are_listed_and_damaged_ones_told(found, here, monkeypatch):
     (line,) = (one for one in found()["prebuilt"] if "generic" in one["text"])
     assert line["text"].startswith("1 in ") and line["text"].endswith(" gcc 12")
     (here / "generic.kernels").write_bytes(b"WINOGEN")
-    prebuilt._archives.cache_clear()
+    prebuilt.forget()
     assert "is not used" in found()["prebuilt"][-1]["text"]
 
 

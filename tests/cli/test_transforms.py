@@ -21,7 +21,7 @@ def folder(tmp_path, winogen):
     (tmp_path / "catalog.toml").write_text(CATALOG)
     result = winogen("transforms", "write", "--dir", tmp_path)
     assert result.exit_code == 0
-    assert "4 files changed" in result.stdout
+    assert "5 files changed" in result.stdout
     return tmp_path
 
 

@@ -82,9 +82,26 @@ static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
 static double slope_of(const real *slopes, int64_t at) { return slopes ? (double)slopes[at] : 0; }
 static double added(const array_number *array, int64_t at) { return array ? value_of(array[at]) : 0; }
 
+/* The layer of a call: where it is dilated, not that of one phase. */
+static winogen_conv layer_of(const winogen_conv *p)
+{
+    winogen_conv whole = *p;
+#if DILATED
+    winogen_strides *const arrays[] = { &OUTPUT(&whole), &whole.add, &whole.add_after };
+    for (int i = 0; i < 3; i++) {
+        arrays[i]->row /= p->dilation_h;
+        arrays[i]->pixel /= p->dilation_w;
+    }
+    whole.batch /= p->dilation_h * p->dilation_w;
+    whole.row_end = p->out_height;
+    whole.col_end = p->out_width;
+#endif
+    return whole;
+}
+
 static int failed(int i, unsigned seed)
 {
-    const winogen_conv *const p = &calls[i];
+    const winogen_conv whole = layer_of(&calls[i]), *const p = &whole;
     const layer_sizes *const layer = &sizes[i];
     const int64_t filters = layer->groups * layer->filters;
     const int64_t outputs = extent(p, OUTPUT(p), filters);

@@ -6,7 +6,7 @@ kernel is told of a layer is made by the code that makes it for users.
 """
 
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 from codegen import sanitized
@@ -21,17 +21,21 @@ from codegen.sanitized import (
 )
 from kernels.samples import (
     BLOCKS,
+    KERNEL,
     LAYOUTS,
+    MODES,
     TILES,
     borders,
     computes,
     cuts,
     products_of,
     reaching,
+    work_for,
 )
 
 from winogen import kernels
 from winogen.codegen.render import render
+from winogen.codegen.transforms import joined, load
 from winogen.kernels.spec import KernelSpec
 from winogen.records import ACTIVATIONS, Precision
 from winogen.toolchain import host_targets
@@ -139,6 +143,7 @@ def check(folder, works, **options):
         # Of sums of some hundred products of small integers; rounded tiles are further off.
         f"#define TOLERANCE {0.25 if spec.precision.products == 'int16' else 0.02}",
         f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
+        f"#define DILATED {dict(spec.fixed).get('dilated', 0)}",
         "enum {",
         *(f"    {name.upper()} = {one.code}," for name, one in ACTIVATIONS.items()),
         "};",
@@ -176,6 +181,67 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, tmp_path):
     works = works_of(VARIANTS[name], layouts, kind, "unswitch", turn)
     assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, works)
+
+
+@pytest.mark.parametrize("layout, filters", [("NHWC", None), ("NCHW", "flyte24")])
+def test_joined_products_leave_nothing(layout, filters, tmp_path):
+    """Both axes have complex points, one along the height and two along the width."""
+    sets = ((3, "x, x-1, x+1, x^2+1"), (4, "x-1, x^2+1, x^2+4"))
+    along = (load(m, r, moduli=moduli) for (m, moduli), r in zip(sets, KERNEL))
+    transforms, kind = joined(*along), ("float32", host_targets()[0])
+    assert [t.rows - t.reals for t in transforms] == [2, 4]
+    precision = Precision.of("float32", filters)
+    works = works_of(VARIANTS["mcmr"], (layout,), kind, "unswitch", 0)
+    check(
+        tmp_path,
+        [replace(work, transforms=transforms, precision=precision) for work in works[::2]],
+    )
+
+
+SPREAD = ({"stride": (2, 2)}, {"dilation": (2, 3)}, {"stride": (2, 1), "dilation": (1, 2)})
+APART = [
+    pytest.param(
+        *(algorithm, layout, dtype, options),
+        id=f"{algorithm}-{layout}-{dtype}-{'-'.join(options)}",
+        marks=()
+        if algorithm == "mcmr" and (layout == "NCHW") == ("dilation" in options)
+        else pytest.mark.thorough,
+    )
+    for algorithm in ("mcmr", "winograd1d", "winograd2d")
+    for layout in LAYOUTS
+    for dtype in ("float32", "float16")
+    for options in SPREAD
+    if dtype == "float32" or "stride" not in options
+]
+
+
+@pytest.mark.parametrize("algorithm, layout, dtype, options", APART)
+def test_tiles_of_strided_and_dilated_layers_leave_nothing(
+    algorithm, layout, dtype, options, tmp_path
+):
+    tile, target, calls = (1 if algorithm == "winograd1d" else 3, 4), host_targets()[0], {}
+    counts, areas = ((1, 9, 18), (2, 17, 20)), ((2, 9, 13), (1, 24, 20))
+    for index, ((groups, channels, filters), area) in enumerate(product(counts, areas)):
+        work = work_for(
+            (groups * filters, channels, *KERNEL),
+            area,
+            algorithm,
+            target,
+            dtype=dtype,
+            tile=tile,
+            layout=layout,
+            groups=groups,
+            padding=((2, 3), (1, 4)),
+            padding_mode=MODES[index],
+            activation=("relu", ("leaky_relu", 0.25))[index % 2],
+            slices=(3 * index, 5),
+            added=(groups * filters, groups * filters + 7),
+            threads=1 + index % 2,
+            **options,
+        )
+        calls.setdefault(KernelSpec.of(work), []).append(work)
+    works = max(calls.values(), key=len)
+    check(tmp_path, [one for w in works for one in cuts(replace(w, tuning=small(w.tuning)))])
 
 
 @pytest.mark.parametrize("name", ("mcmr", "direct"))  # with phases that follow each other, and not

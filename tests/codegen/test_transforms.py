@@ -22,9 +22,9 @@ def entry(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_catalog_entry_is_a_true_algorithm(name):
     t = entry(name)
-    algorithm = BilinearAlgorithm(m=t.m, r=t.r, at=t.at, g=t.g, bt=t.bt)
+    algorithm = BilinearAlgorithm(m=t.m, r=t.r, at=t.at, g=t.g, bt=t.bt, stride=t.stride)
     assert algorithm.verify()
-    assert (t.name, t.n, t.products) == (name, t.m + t.r - 1, len(t.bt))
+    assert (t.name, t.n, t.products) == (name, t.stride * (t.m - 1) + t.r, len(t.bt))
     assert f"void winogen_{name}_output_2d(" in t.header
     assert t.source and t.source in " ".join(t.header.replace("\n *", " ").split())
 

@@ -52,6 +52,7 @@ def test_progress_tells_of_every_entry(small):
 def test_write_makes_headers_index_programs_and_nothing_else(small):
     assert {path.name for path in small.iterdir()} == {
         "catalog.toml", "f2_3.h", "f4_3.h", "f2_3_wide.h", "index.json", "programs.json",
+        "pairs.json",
     }  # fmt: skip
     assert catalog.write(small, jobs=1) == []  # the second time nothing changes
     first = (small / "f2_3.h").read_text().splitlines()[0]

@@ -23,13 +23,20 @@ PLAIN = ("direct", "im2col")
 # m != r - 1 along both axes, m != n, and no axis is like the other.
 KERNEL, TILE = (3, 2), (3, 4)
 POINTS = "0,1,-1,2,inf"
+ONE = (
+    1,
+    1,
+)  # the usual stride; others have default points, whose parts F(3,2) and F(4,1) are exact
 # float64 rounds the filters to 53 bits, so there only halves are exact: F(2,3) x F(3,2).
 HALF_TILE, HALF_POINTS = (2, 3), "0,1,-1,inf"
 
 
-def transforms(algorithm, tile=TILE, points=POINTS):
+def transforms(algorithm, tile=TILE, points=POINTS, stride=ONE):
     """The transforms of the axes that the algorithm transforms."""
-    axes = [load(m, r, points) for m, r in zip(tile, KERNEL)]
+    axes = [
+        load(m, r, points) if step == 1 else load(m, r, stride=step)
+        for m, r, step in zip(tile, KERNEL, stride)
+    ]
     return axes[1:] if algorithm == "winograd1d" else axes
 
 
@@ -45,19 +52,22 @@ def equal(found, wanted):
     return left <= 1e-13 * max(1, np.abs(wanted).max(initial=0))
 
 
-def scale(algorithm, tile=TILE, points=POINTS):
+def scale(algorithm, tile=TILE, points=POINTS, stride=ONE):
     """The least integer that clears all denominators of the filter transform."""
     if algorithm in PLAIN:
         return 1
-    axes = transforms(algorithm, tile, points)
+    axes = transforms(algorithm, tile, points, stride)
     return prod(lcm(*(Fraction(x).denominator for row in t.g for x in row)) for t in axes)
 
 
-def chosen(algorithm, tile=TILE, points=POINTS):
+def chosen(algorithm, tile=TILE, points=POINTS, stride=ONE):
     """The options of conv2d that ask for just this algorithm, tile and points."""
     if algorithm in PLAIN:
         return dict(algorithm=algorithm)
     tile = (1, tile[1]) if algorithm == "winograd1d" else tile
+    if stride != ONE:
+        height, width = (points if step == 1 else None for step in stride)
+        points = (None if algorithm == "winograd1d" else height), width
     return dict(algorithm=algorithm, tile=tile, points=points)
 
 

@@ -106,6 +106,10 @@ def _attempt(rng: random.Random) -> Case:
         kernel = (usual, usual) if rng.random() < 0.5 else _pair(rng, 1, 5)
         stride = rng.choice(((1, 1), (1, 1), (2, 2), _pair(rng, 1, 2), _pair(rng, 1, 7)))
         dilation = rng.choice(((1, 1), (1, 1), _pair(rng, 1, 3)))
+    elif algorithm == "mcmr" and dtype == "float32" and rng.random() < 0.3:
+        stride = (2, 2)
+    elif algorithm == "mcmr" and dtype == "float32" and rng.random() < 0.4:
+        dilation = _pair(rng, 1, 4)
     if algorithm == "auto" and stride == dilation == (1, 1) and rng.random() < 0.9:
         stride = (2, 1)  # the tiles that it would choose are many, and so are their kernels
     mode = rng.choice(exact.MODES)
@@ -119,9 +123,13 @@ def _attempt(rng: random.Random) -> Case:
     if tiled:
         points = exact.POINTS if dtype == "float32" else exact.HALF_POINTS
         tile = exact.TILE if dtype == "float32" else exact.HALF_TILE
-        asked |= exact.chosen(algorithm, tile, points)
-        asked["edge"] = rng.choice(("discard", "discard", "direct"))
-        if dtype == "float32":  # with the other type, kernels of one border will do
+        asked |= exact.chosen(algorithm, tile, points, stride)
+        if dilation == (1, 1):
+            asked["edge"] = rng.choice(("discard", "discard", "direct"))
+        if dtype == "float32" and stride == dilation == (
+            1,
+            1,
+        ):  # else kernels of one border will do
             asked["border"] = rng.choice(exact.BORDERS)
     return Case(
         weight=(groups * filters, channels, *kernel),
@@ -196,7 +204,7 @@ def check(case: Case) -> None:
     if tiled:
         given = case.asked
         tile = (exact.TILE if case.computed == "float32" else exact.HALF_TILE), given["points"]
-        w = w * exact.scale(given["algorithm"], *tile)
+        w = w * exact.scale(given["algorithm"], *tile, case.stride)
     if case.layout == "NHWC":
         x = x.transpose(0, 2, 3, 1)
     options = {

@@ -23,33 +23,34 @@ def convolve(
     add=None,
     add_after=None,
 ):
-    """x (N, C, H, W) or (N, H, W, C), w (M, C/groups, KH, KW); everything spelled out as pairs."""
+    """x (N, C, ...) or (N, ..., C), w (M, C/groups, ...), of any axes; everything for each axis."""
     kind = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float64
     x, w = x.astype(kind), w.astype(kind)
-    if layout == "NHWC":
-        x = x.transpose(0, 3, 1, 2)
+    last = layout[-1] == "C"
+    if last:
+        x = np.moveaxis(x, -1, 1)
     x = np.pad(x, ((0, 0), (0, 0), *padding), mode=_NUMPY_MODE[padding_mode])
-    n, c, height, width = x.shape
-    m, _, kh, kw = w.shape
-    out_h = (height - dilation[0] * (kh - 1) - 1) // stride[0] + 1
-    out_w = (width - dilation[1] * (kw - 1) - 1) // stride[1] + 1
-    y = np.zeros((n, groups, m // groups, out_h, out_w), kind)
-    x = x.reshape(n, groups, c // groups, height, width)
-    w = w.reshape(groups, m // groups, c // groups, kh, kw)
-    for i in range(kh):
-        for j in range(kw):
-            rows = slice(i * dilation[0], i * dilation[0] + (out_h - 1) * stride[0] + 1, stride[0])
-            cols = slice(j * dilation[1], j * dilation[1] + (out_w - 1) * stride[1] + 1, stride[1])
-            y += np.einsum("ngchw,gmc->ngmhw", x[:, :, :, rows, cols], w[:, :, :, i, j])
-    y = y.reshape(n, m, out_h, out_w)
+    (n, c, *size), (m, _, *taps) = x.shape, w.shape
+    axes = list(zip(size, taps, stride, dilation))
+    out = [(size - d * (k - 1) - 1) // s + 1 for size, k, s, d in axes]
+    y = np.zeros((n, groups, m // groups, *out), kind)
+    x = x.reshape(n, groups, c // groups, *size)
+    w = w.reshape(groups, m // groups, c // groups, *taps)
+    for tap in np.ndindex(*taps):
+        places = (
+            slice(i * d, i * d + (count - 1) * s + 1, s)
+            for i, count, (_, _, s, d) in zip(tap, out, axes)
+        )
+        y += np.einsum("ngc...,gmc->ngm...", x[(..., *places)], w[(..., *tap)])
+    y = y.reshape(n, m, *out)
     if bias is not None:
-        y += bias.astype(kind)[:, None, None]
+        y += bias.astype(kind)[(slice(None), *[None] * len(out))]
     if add is not None:
-        y = y + (add.transpose(0, 3, 1, 2) if layout == "NHWC" else add)
+        y = y + (np.moveaxis(add, -1, 1) if last else add)
     y = activate(y, activation)
     if add_after is not None:
-        y = y + (add_after.transpose(0, 3, 1, 2) if layout == "NHWC" else add_after)
-    return y.transpose(0, 2, 3, 1) if layout == "NHWC" else y
+        y = y + (np.moveaxis(add_after, -1, 1) if last else add_after)
+    return np.moveaxis(y, 1, -1) if last else y
 
 
 def slowly(x, w, stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1, mode="zeros"):

@@ -18,7 +18,7 @@ def no_work(monkeypatch):
     def work(*_):
         raise AssertionError("work began before the arguments were checked")
 
-    monkeypatch.setattr("winogen.conv.api.prepare", work)
+    monkeypatch.setattr("winogen.conv.convolution.prepare", work)
 
 
 def zeros(*shape, dtype=np.float32):
@@ -204,16 +204,21 @@ WRONG = {
         ["order", "im2col", "None"],
     ),
     "stride and mcmr": (
-        dict(algorithm="mcmr", stride=2),
+        dict(algorithm="mcmr", stride=5),
         Unsupported,
-        ["algorithm", "mcmr", "stride (2, 2)", "direct"],
+        ["algorithm", "mcmr", "stride (5, 5)", "up to 4", "direct"],
     ),
     "dilation and winograd1d": (
-        dict(algorithm="winograd1d", dilation=(1, 2)),
+        dict(algorithm="winograd1d", stride=2, dilation=(1, 2)),
         Unsupported,
         ["algorithm", "winograd1d", "dilation (1, 2)", "direct"],
     ),
-    "stride and a tile": (dict(tile=4, stride=2), Unsupported, ["mcmr", "stride (2, 2)"]),
+    "stride and a tile": (dict(tile=4, stride=5), Unsupported, ["mcmr", "stride (5, 5)"]),
+    "stride and points": (
+        dict(points="0,1,-1,inf", stride=(1, 2)),
+        InvalidValue,
+        ["points", "0, 1, -1, inf", "width", "stride is 2", "None"],
+    ),
     "kernel beyond points": (
         dict(algorithm="winograd2d", weight=zeros(6, 4, 1, 19), padding=10),
         Unsupported,

@@ -112,21 +112,71 @@ def test_plain_algorithms_at_every_size_and_padding(algorithm, dtype, layout):
     check_all(dtype, layout, factor=1, algorithm=algorithm)
 
 
-def check_groupings(algorithm, layout, groupings=GROUPINGS, sizes=TILE_COUNTS):
+def check_groupings(
+    algorithm, layout, groupings=GROUPINGS, sizes=TILE_COUNTS, stride=exact.ONE, **way
+):
     rng = np.random.default_rng(1)
     for groups, channels, filters in groupings:
         shape = (groups * filters, channels, *exact.KERNEL)
-        w = exact.integers(rng, shape, 1) * exact.scale(algorithm)
+        w = exact.integers(rng, shape, 1) * exact.scale(algorithm, stride=stride)
         convs = {}
         for height, width in sizes:
             exact.check(
                 exact.integers(rng, (1, groups * channels, height, width), 1),
                 w,
                 convs=convs,
-                algorithm=exact.chosen(algorithm),
+                algorithm={**exact.chosen(algorithm, stride=stride), **way},
                 padding=((1, 1), (0, 1)),
                 groups=groups,
                 layout=layout,
+                stride=stride,
+            )
+
+
+# Both axes, one of them, and beyond the kernel's width: there its columns are apart.
+STRIDES = [(2, 2), (2, 1), (1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    "algorithm, layout, stride, border", turns(WINOGRAD, LAYOUTS, STRIDES, BORDERS)
+)
+def test_tiles_at_a_stride(algorithm, layout, stride, border):
+    """Every variant, for sizes around whole tiles and rows of tiles in the lanes."""
+    groupings = [(1, 3, 18), (2, 17, 20), (19, 1, 1)]
+    sizes = [(5, 7), (12, 8), (13, 16), (9, 67), (24, 28)]
+    check_groupings(algorithm, layout, groupings, sizes, stride, border=border, edge="direct")
+    check_groupings(algorithm, layout, groupings, sizes[:1], stride, border=border)
+
+
+# Both axes, one of them with a stride along the other, more phases than outputs.
+DILATIONS = [((2, 2), (1, 1)), ((1, 3), (2, 1)), ((7, 8), (1, 1))]
+
+
+@pytest.mark.parametrize(
+    "algorithm, layout, dilated, border", turns(WINOGRAD, LAYOUTS, DILATIONS, BORDERS)
+)
+def test_tiles_of_every_phase_of_a_dilated_layer(algorithm, layout, dilated, border):
+    """Phases of unequal sizes, every padding mode, and additions on both sides of an activation."""
+    dilation, stride = dilated
+    rng = np.random.default_rng(6)
+    for groups, channels, filters in ((1, 3, 18), (2, 17, 20), (19, 1, 1)):
+        shape = (groups * filters, channels, *exact.KERNEL)
+        w = exact.integers(rng, shape, 1) * exact.scale(algorithm, stride=stride)
+        convs = {mode: {} for mode in MODES}
+        for (height, width), mode in itertools.product([(15, 9), (24, 33)], MODES):
+            exact.check(
+                exact.integers(rng, (2, groups * channels, height, width), 1),
+                w,
+                convs=convs[mode],
+                activation=("leaky_relu", 0.5),
+                seams=rng,
+                algorithm={**exact.chosen(algorithm, stride=stride), "border": border},
+                padding=((dilation[0], dilation[0] + 1), (1, dilation[1])),
+                padding_mode=mode,
+                groups=groups,
+                layout=layout,
+                dilation=dilation,
+                stride=stride,
             )
 
 

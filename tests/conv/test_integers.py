@@ -191,14 +191,24 @@ def test_the_epilogue_comes_after_the_steps():
     assert np.allclose(y, np.maximum(plain + bias[:, None, None] + 1, 0), atol=1e-4)
 
 
+@pytest.mark.parametrize("options", [dict(stride=2), dict(dilation=(2, 1))])
+def test_strided_and_dilated_layers_have_products_of_integers(options):
+    x, weight = normal(40, 20, (13, 14))
+    way = {"padding": 1, **options}
+    exact = winogen.conv2d(x.astype(float), weight.astype(float), algorithm="direct", **way)
+    found = winogen.conv2d(x, weight, product_dtype="int16", **way)
+    assert np.abs(found - exact).max() < 1e-3 * np.abs(exact).max()
+    assert (found != winogen.conv2d(x, weight, algorithm="direct", **way)).any()
+
+
 def test_what_has_no_products_of_integers():
     x, weight = normal(8, 8, (8, 8))
     with pytest.raises(Unsupported, match='product_dtype: got "int16" with algorithm "direct"'):
         winogen.conv2d(x, weight, algorithm="direct", product_dtype="int16")
     with pytest.raises(WinogenError, match='product_dtype: got "int16" with float64 arrays'):
         winogen.conv2d(x.astype(float), weight.astype(float), product_dtype="int16")
-    with pytest.raises(Unsupported, match=r"stride \(2, 2\).*; allowed: None$"):
-        winogen.conv2d(x, weight, stride=2, product_dtype="int16")
+    with pytest.raises(Unsupported, match=r"stride \(5, 5\).*; allowed: None$"):
+        winogen.conv2d(x, weight, stride=5, product_dtype="int16")
     with pytest.raises(Unsupported, match="8 groups.*; allowed: None, or algorithm winograd1d"):
         winogen.conv2d(x, weight[:, :1], groups=8, product_dtype="int16")
 

@@ -20,6 +20,7 @@ EXPANDING = (1, 64, 14, 14), (384, 64, 1, 1), "NHWC", 1
 SQUEEZING = (1, 192, 28, 28), (32, 192, 1, 1), "NCHW", 4
 REDUCING = (1, 128, 35, 35), (96, 128, 1, 1), "NHWC", 4
 FEW_FILTERS = (1, 64, 180, 320), (4, 64, 3, 3), "NCHW", 1
+MANY = (1, 256, 56, 56), (256, 256, 3, 3), "NCHW", 1
 FIRST = (1, 3, 299, 299), (32, 3, 3, 3), "NHWC", 1
 DEPTHWISE = (1, 8, 28, 28), (8, 1, 3, 3), "NHWC", 3
 FIVE_FILTERS = (1, 48, 7, 7), (5, 48, 1, 1), "NHWC", 4
@@ -30,7 +31,7 @@ SHORT_SUMS = (1, 16, 14, 14), (160, 16, 3, 3), "NCHW", 4, "float16"
 MACHINE = {
     "vectors_per_cycle": (*INCEPTION, 1 / 2),
     "l2_bytes": (*INCEPTION, 1 / 4),
-    "l3_bytes": (*FEW_FILTERS, 1 / 4),
+    "l3_bytes": (*MANY, 1 / 4),
     "l2_rate": (*EXPANDING, 4),
     "l3_rate": (*FEW_FILTERS, 4),
     "memory_rate": (*FIRST, 4),

@@ -38,8 +38,9 @@ def choose(made, shape, machine=None, **options):
 @pytest.mark.parametrize(
     "options, shape",
     [
-        (dict(stride=2), (1, 64, 56, 56)),
-        (dict(dilation=(1, 2)), (1, 64, 56, 56)),
+        (dict(stride=3), (1, 64, 56, 56)),
+        (dict(weight=(64, 64, 1, 1), stride=2), (1, 64, 56, 56)),
+        (dict(dilation=(1, 2), stride=(1, 2)), (1, 64, 56, 56)),
         (dict(weight=(64, 1, 3, 3), groups=64), (1, 64, 56, 56)),
         (dict(weight=(4, 3, 3, 3), layout="NHWC"), (1, 224, 224, 3)),
         (dict(weight=(64, 64, 1, 1)), (1, 64, 56, 56)),
@@ -48,6 +49,22 @@ def choose(made, shape, machine=None, **options):
 )
 def test_auto_falls_back_to_direct(options, shape):
     assert choose(layer(**options), shape).algorithm == "direct"
+
+
+def test_dilated_layers_go_by_the_tiles_of_their_phases():
+    made = layer(dilation=(2, 3), padding=(2, 3))
+    assert choose(made, (1, 64, 56, 56), FAST_MEMORY).algorithm == "mcmr"
+    # Whole tiles end elsewhere in each phase.
+    assert choose(made, (1, 64, 56, 56), FAST_MEMORY, edge="direct").algorithm == "direct"
+    with pytest.raises(Unsupported, match="edge: got .* with dilation"):
+        choose(made, (1, 64, 56, 56), algorithm="mcmr", edge="direct")
+
+
+@pytest.mark.parametrize("layout, shape", [("NCHW", (1, 64, 56, 56)), ("NHWC", (1, 56, 56, 64))])
+@pytest.mark.parametrize("stride", [2, (1, 2)])
+def test_many_channels_at_stride_2_go_by_tiles(layout, shape, stride):
+    made = layer((128, 64, 3, 3), stride=stride, layout=layout, padding=1)
+    assert choose(made, shape, FAST_MEMORY).algorithm == "mcmr"
 
 
 def test_few_channels_in_planes_fill_the_lanes_with_tiles():
@@ -138,7 +155,7 @@ def test_explicit_winograd_finds_a_tile_for_any_kernel(algorithm, kernel):
 
 
 @pytest.mark.parametrize("algorithm", WINOGRAD)
-@pytest.mark.parametrize("options", [dict(stride=(1, 2)), dict(dilation=2)])
+@pytest.mark.parametrize("options", [dict(stride=(1, 5)), dict(stride=2, dilation=2)])
 def test_winograd_says_why_it_does_not_apply(algorithm, options):
     with pytest.raises(Unsupported, match=f'"{algorithm}" with .*neighbours.*"direct"'):
         choose(layer(**options), (1, 64, 20, 20), algorithm=algorithm)

@@ -29,9 +29,7 @@ PROBLEM = LAYER.problem((1, 16, 12, 12))
 TARGET = host_target()
 MEASURED = Measured(1e-4, 1.5e-4, 1, "2026-11-22")
 # Everything that the planner would not do by itself.
-CHOICE = Choice(
-    "mcmr", (3, 2), (None, None), "direct", "buffer", sizes=(("rows", 5),), cut=Cut((2, 3))
-)
+CHOICE = Choice("mcmr", (3, 2), (), "direct", "buffer", sizes=(("rows", 5),), cut=Cut((2, 3)))
 
 
 def line(problem=PROBLEM, choice=CHOICE, measured=MEASURED, tolerance=None, **place):
@@ -265,8 +263,8 @@ def test_a_choice_that_cannot_be_or_is_not_accurate_is_not_believed(file, wrong)
     assert ranked()[0].measured is None
 
 
-def test_winograd_is_not_believed_of_a_stride(file):
-    strided = Layer.of((16, 16, 3, 3), "float32", padding=1, stride=2).problem((1, 16, 12, 12))
+def test_winograd_is_not_believed_of_a_stride_beyond_its_tiles(file):
+    strided = Layer.of((16, 16, 3, 3), "float32", padding=1, stride=5).problem((1, 16, 12, 12))
     wisdom.add([line(strided)], file)
     assert ranked(strided)[0].measured is None
     wisdom.add([line(strided, Choice("im2col"), replace(MEASURED, date="2027-01-01"))], file)

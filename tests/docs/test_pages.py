@@ -4,6 +4,7 @@ What a fenced block means is told by its language:
 
     ```python   a doctest; the blocks of a page share one namespace
     ```c        a file of the page's folder, called what its first line says: /* name.c */
+    ```toml     the same, if it begins with # name.toml
     ```sh       commands, run in the page's folder; a ```text after it is what they print
     ```text     without ```sh before it: a picture made of letters
 """
@@ -37,7 +38,7 @@ LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
     "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "lab search-loops",
-    "lab regret", "lab explain", "lab stack",
+    "lab regret", "lab explain", "lab stack", "lab strassen",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
@@ -140,13 +141,15 @@ def alike(text: str) -> str:
 
 @every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
-    found = [block for block in blocks(page) if block.language in ("c", "sh")]
+    found = [block for block in blocks(page) if block.language in ("c", "sh", "toml")]
     if not found:
         return
     shell = Shell(tmp_path)
     for block in found:
-        if block.language == "c":
-            name = re.match(r"/\* (\w+\.[ch]) \*/\n", block.text)
+        if block.language != "sh":
+            name = re.match(r"(?:/\*|#) (\w+\.(?:[ch]|toml))(?: \*/)?\n", block.text)
+            if name is None and block.language == "toml":
+                continue
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
             (tmp_path / name[1]).write_text(block.text)
             continue
@@ -154,7 +157,7 @@ def test_c_and_shell(page, tmp_path):
         if block.printed is not None:
             assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
     scripts = " ".join(block.text for block in found if block.language == "sh")
-    for file in tmp_path.glob("*.c"):
+    for file in (*tmp_path.glob("*.c"), *tmp_path.glob("*.toml")):
         assert file.name in scripts.split(), f"{page}: nothing is done with {file.name}"
 
 

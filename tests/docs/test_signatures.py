@@ -42,7 +42,7 @@ def test_the_files_are_as_the_script_writes_them():
 # What changes -> the file, what is there, what comes instead, and the files that then differ.
 BREAKS = {
     "a default": ("conv/api.py", 'edge: Edge = "discard"', 'edge: Edge = "direct"', ["api"]),
-    "a type": ("torch/functional.py", "dilation: IntOrPair", "dilation: int", ["functional"]),
+    "a type": ("torch/functional.py", "dilation: IntOrInts", "dilation: int", ["functional"]),
     "a missing name": ("torch/replacing.py", "    border: Border", "    # border", ["replacing"]),
     "a missing argument": ("torch/module.py", " order, edge, border,", " order, edge,", ["module"]),
     "a text": ("conv/api.py", "Divides C and M.", "Divides C.", ["api"]),
@@ -83,8 +83,8 @@ def test_a_new_option_is_written_everywhere():
     )
     text = (ROOT / "winogen/conv/api.py").read_text("utf-8")
     made = script.written(text, script.options(new), {})
-    assert made.count("    speed: int = 3,\n") == 2  # conv2d and Conv2d
-    assert made.count(" speed,") == 2  # the calls of Options in them
+    assert made.count("    speed: int = 3,\n") == 6  # conv2d and Conv2d, and those of other ranks
+    assert made.count(" speed,") == 6  # the calls of Options in them
     assert "    speed\n        How fast.\n" in made
 
 
@@ -97,9 +97,11 @@ def import_module_of(path):
     return module
 
 
-def test_functions_have_all_options_with_their_defaults():
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_functions_have_all_options_with_their_defaults(rank):
     arrays = ["input", "weight", "bias"]
-    for function, own in ((winogen.conv2d, arrays), (winogen.Conv2d, arrays[1:])):
+    call, made = getattr(winogen, f"conv{rank}d"), getattr(winogen, f"Conv{rank}d")
+    for function, own in ((call, arrays), (made, arrays[1:])):
         parameters = inspect.signature(function).parameters
         positional = [*own, "stride", "padding", "dilation", "groups"]
         kinds = {name: one.kind for name, one in parameters.items()}
@@ -109,12 +111,15 @@ def test_functions_have_all_options_with_their_defaults():
         }
         assert [name for name in parameters if name in NAMES] == list(NAMES)
         for field in fields(Options):
-            assert parameters[field.name].default == field.default is not MISSING
-    hints = get_type_hints(winogen.conv2d)
-    assert hints["layout"] == typing.Layout and hints["activation"] == typing.Activation | None
+            usual = {"layout": arguments.LAYOUTS[rank][0]}.get(field.name, field.default)
+            assert parameters[field.name].default == usual is not MISSING
+    hints = get_type_hints(call)
+    assert hints["layout"] == getattr(typing, f"Layout{rank}d")
+    assert hints["activation"] == typing.Activation | None
 
 
-def test_every_function_hands_all_options_on(monkeypatch):
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_every_function_hands_all_options_on(monkeypatch, rank):
     """An argument at the place of another would be computed with."""
 
     class Seen(Exception):
@@ -125,9 +130,10 @@ def test_every_function_hands_all_options_on(monkeypatch):
 
     monkeypatch.setattr("winogen.conv.api.Options", options)
     named = {name: object() for name in NAMES}
-    for call in (lambda: winogen.conv2d(0, 0, **named), lambda: winogen.Conv2d(0, **named)):
+    call, made = getattr(winogen, f"conv{rank}d"), getattr(winogen, f"Conv{rank}d")
+    for function, own in ((call, (0, 0)), (made, (0,))):
         with pytest.raises(Seen) as seen:
-            call()
+            function(*own, **named)
         assert vars(seen.value.args[0]) == named
 
 

@@ -93,7 +93,7 @@ def test_showing_what_was_measured_before(document, tmp_path):
         (("--algorithm", "fft"), "algorithm: got 'fft'; allowed: auto, direct"),
         (("--algorithms", "mcmr,fft"), "algorithms: got 'fft'; allowed: all, direct"),
         (("--tile", "4,0"), "tile: got 0; allowed: None, a positive int"),
-        (("--tile", "4,4,4"), "tile: got '4,4,4'"),
+        (("--tile", "4,4,4"), "tile: got (4, 4, 4)"),
         (("--tile", "four"), "tile: got 'four'"),
         (("--tile", "4", "--algorithm", "direct"), "tile: got '4'; allowed: none with direct"),
         (("--tolerance", "-1"), "tolerance: got -1.0; allowed: None or a positive"),

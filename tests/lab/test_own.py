@@ -14,7 +14,7 @@ LAYER = BenchLayer.from_dict(
     {"name": "a", "input": [1, 8, 9, 9], "weight": [8, 8, 3, 3], "padding": 1}
 )
 STRIDED = BenchLayer.from_dict(
-    {"name": "b", "input": [1, 8, 9, 9], "weight": [8, 8, 3, 3], "stride": 2}
+    {"name": "b", "input": [1, 8, 9, 9], "weight": [8, 8, 3, 3], "stride": 5}
 )
 MAIN = Own(options={"algorithm": "mcmr", "tile": (4, 4), "filter_dtype": "float16"})
 

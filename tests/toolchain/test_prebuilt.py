@@ -128,12 +128,24 @@ def test_blocks_hold_what_fits(shelf, tmp_path):
     assert {entry.block for entry in many.entries.values()} == {0, 1, 2, 3}
 
 
+def test_an_archive_is_opened_once(shelf, monkeypatch):
+    opened, begin = [], prebuilt.Archive.__init__
+
+    def counted(self, path, *rest):
+        opened.append(path)
+        begin(self, path, *rest)
+
+    monkeypatch.setattr(prebuilt.Archive, "__init__", counted)
+    prebuilt.forget()
+    assert build(1).at_hand() and opened.count(archive(shelf)) == 1
+
+
 @pytest.mark.parametrize("place", (3, 8, 15, 20, -1000, -5))
 def test_a_damaged_archive_is_not_used(shelf, place, no_compiler_on_path):
     data = bytearray(archive(shelf).read_bytes())
     data[place] ^= 1
     archive(shelf).write_bytes(data)
-    prebuilt._archives.cache_clear()
+    prebuilt.forget()
     with pytest.warns(RuntimeWarning, match="is not used"), pytest.raises(CompilerNotFound):
         build(1).load()
 
@@ -141,8 +153,9 @@ def test_a_damaged_archive_is_not_used(shelf, place, no_compiler_on_path):
 def test_an_archive_of_another_kind_of_machine_is_left_alone(shelf, tmp_path):
     items = [build(5).compiled()._replace(data=b"of another machine")]
     prebuilt.write(archive(shelf), items, "cc", machine="pdp11")
-    prebuilt._archives.cache_clear()
-    assert build(5).load().lib.f(10) == 15
+    prebuilt.forget()
+    with pytest.warns(RuntimeWarning, match=" on Linux pdp11; this process runs "):
+        assert build(5).load().lib.f(10) == 15
     prebuilt.write(archive(shelf), items, "cc", machine=platform.machine(), system="Plan9")
     assert not prebuilt.archives(host_target().name)
 
@@ -221,7 +234,7 @@ def test_kernels_of_another_winogen_are_told_once(shelf, monkeypatch, version, c
     with monkeypatch.context() as patch:
         patch.setattr(prebuilt.Maker, "here", lambda: other)
         prebuilt.write(archive(shelf), items, "cc")
-    prebuilt._tell.cache_clear()
+    prebuilt.forget()
     with pytest.warns(RuntimeWarning, match=told) as said:
         assert unmade(1).load().lib.f(10) == 11  # what did not change is found
         assert unmade(2).load().lib.f(10) == 12

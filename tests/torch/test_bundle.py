@@ -1,5 +1,6 @@
 """An exported program with its kernels in a folder: it runs where there is no compiler."""
 
+import io
 import os
 import pickle
 import subprocess
@@ -126,6 +127,20 @@ def test_checks_that_no_trace_can_hold_leave_the_size_of_the_example(monkeypatch
     args, kwargs = arguments(5)
     with pytest.raises(InvalidValue, match=r"sizes: got .*allowed: \[\(2, 8, 12, 16\)"):
         made(*args, **kwargs)
+
+
+@pytest.mark.parametrize("release", (False, True))
+def test_a_file_has_the_weights_once(release):
+    net = nn.Sequential(nn.Conv2d(64, 64, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3))
+    x = torch.randn(1, 64, 8, 8)
+    with every_layer():
+        made = winogen.torch.optimize(net, x, release_weights=release)
+    torch.save(made, file := io.BytesIO())
+    weights = sum(parameter.nbytes for parameter in net.parameters())
+    assert weights < len(file.getvalue()) < 1.2 * weights
+    again = torch.load(io.BytesIO(file.getvalue()), weights_only=False)
+    with torch.inference_mode(), again.winogen_tested():
+        assert again.winogen_report.segments == 1 and torch.equal(again(x), made(x))
 
 
 def test_what_is_no_program_or_no_new_folder_is_refused_before_any_work(tmp_path, monkeypatch):

@@ -18,8 +18,10 @@ COUNTS = {
     "densenet121": 66,
     "few-filters": 12,
     "gemm1x1": 92,
+    "shapes": 5,
+    "axes": 6,
 }
-MIXED = ("thesis27", "gemm1x1")  # layers of several nets
+MIXED = ("thesis27", "gemm1x1", "shapes", "axes")  # layers of several nets
 
 
 def test_the_package_has_these_sets():
@@ -170,6 +172,6 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_set_is_told_what_there_is():
-    allowed = "thesis28.*allowed: densenet121, .*vgg16, or a JSON file"
+    allowed = "thesis28.*allowed: axes, .*vgg16, or a JSON file"
     with pytest.raises(InvalidValue, match=allowed):
         load_layers("thesis28")

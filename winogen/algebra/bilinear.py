@@ -2,7 +2,8 @@
 
     y = A^T [ (G g) * (B^T d) ]        (* element by element)
 
-computes y[i] = sum_k g[k] d[i+k], the m outputs of a filter of r taps on n = m + r - 1 inputs.
+computes y[i] = sum_k g[k] d[i+k], the m outputs of a filter of r taps on n = m + r - 1 inputs; with
+a stride s, y[i] = sum_k g[k] d[s*i+k] on n = s (m - 1) + r inputs.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from winogen.algebra.decomposition import Decomposition, check_shape
 from winogen.algebra.figures import Condition, Operations, condition
+from winogen.algebra.maps import correlation, polynomial_product, relabel
 from winogen.algebra.moduli import Modulus, parse_moduli
-from winogen.algebra.points import Point, check_size, parse_points
+from winogen.algebra.points import Point, check_size, check_stride, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
-from winogen.errors import InvalidType, InvalidValue, VerificationError
+from winogen.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,9 +32,10 @@ _SHOWN = 8  # points or moduli that `repr` lists
 
 @dataclass(frozen=True, repr=False)
 class BilinearAlgorithm:
-    """F(m, r): m outputs of an r-tap filter from n = m + r - 1 inputs by ``products`` products.
+    """F(m, r): m outputs of an r-tap filter from n inputs by ``products`` products.
 
-    Made by ``cook_toom`` and ``winograd``; immutable, and every change of form returns a new one.
+    Made by ``cook_toom``, ``winograd`` and ``strided``; immutable, and every change of form returns
+    a new one.
 
     >>> from winogen.algebra import cook_toom
     >>> f = cook_toom(2, 3)
@@ -57,35 +61,28 @@ class BilinearAlgorithm:
     # "fir": y[i] = sum g[k] d[i+k], n inputs and m outputs. "linear": the transposed problem,
     # s[k] = sum g[j] h[k-j], m inputs and n outputs.
     form: str = "fir"
+    stride: int = 1  # inputs from one output to the next
 
     def __post_init__(self) -> None:
         check_size(self.m, self.r)
         if self.form not in ("fir", "linear"):
             raise InvalidValue(f"form: got {self.form!r}; allowed: 'fir', 'linear'")
+        check_stride(self.stride)
         for name in ("at", "g", "bt"):
             object.__setattr__(self, name, matrix(getattr(self, name), name))
         inputs, outputs = (self.n, self.m) if self.form == "fir" else (self.m, self.n)
-        shapes = {
-            "at": (outputs, self.products),
-            "g": (self.products, self.r),
-            "bt": (self.products, inputs),
-        }
-        for name, (height, width) in shapes.items():
-            rows = getattr(self, name)
-            if len(rows) != height or any(len(row) != width for row in rows):
-                widths = " or ".join(str(w) for w in sorted({len(row) for row in rows})) or "0"
-                raise InvalidValue(
-                    f"{name}: got {len(rows)} rows of {widths}; allowed: {height} rows of {width}"
-                )
+        check_shape("at", self.at, outputs, self.products)
+        check_shape("g", self.g, self.products, self.r)
+        check_shape("bt", self.bt, self.products, inputs)
 
     @property
     def n(self) -> int:
-        """The number of inputs of one tile, m + r - 1."""
-        return self.m + self.r - 1
+        """The number of inputs of one tile, stride * (m - 1) + r."""
+        return self.stride * (self.m - 1) + self.r
 
     @property
     def products(self) -> int:
-        """The number of general multiplications; n at the least."""
+        """The number of general multiplications; at stride 1 n at the least."""
         return len(self.g)
 
     @property
@@ -139,7 +136,7 @@ class BilinearAlgorithm:
 
         origin = ", ".join(_texts(self.moduli or self.points or ()))
         lines = [
-            f"% F({self.m}, {self.r}): {origin}".rstrip(),
+            f"% F({self.m}, {self.r}){self._strided}: {origin}".rstrip(),
             r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
         ]
         for name, rows in (("A^T", self.AT), ("G", self.G), ("B^T", self.BT)):
@@ -189,37 +186,28 @@ class BilinearAlgorithm:
         >>> [int(y) for y in cook_toom(2, 3)([1, 10, 100], [1, 2, 3, 4])]
         [321, 432]
         """
-        for name, values, size in (("g", g, self.r), ("d", d, len(self.bt[0]))):
-            if len(values) != size:
-                raise InvalidValue(f"{name}: got {len(values)} values; allowed: {size}")
-        u, v = times(self.g, g), times(self.bt, d)
-        return times(self.at, [a * b for a, b in zip(u, v)])
+        return self.decomposition(g, d)
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """The three matrices as an algorithm for a bilinear map: correlation, or its transpose."""
+        if self.form == "fir":
+            return Decomposition(correlation(self.m, self.r, self.stride), self.g, self.bt, self.at)
+        name = f"F({self.m},{self.r}){self._strided}"
+        linear = relabel(polynomial_product(self.r, self.m, self.stride), name)
+        return Decomposition(linear, self.g, self.bt, self.at)
 
     def verify(self) -> bool:
-        """Prove that the algorithm is right: sum_a A^T[i,a] G[a,j] B^T[a,k] = [k = i + j].
+        """Prove that the algorithm is right: sum_a A^T[i,a] G[a,j] B^T[a,k] = [k = s*i + j].
 
-        This is the whole truth: both sides are bilinear in g and d, so equal coefficients mean
-        equal results for all data. (In the linear form the condition is [i = j + k].)
+        (In the linear form the condition is [i = j + s*k].) `Decomposition.verify` is the proof.
 
         Raises
         ------
         VerificationError
             Names the first (i, j, k) that is wrong.
         """
-        for i, row in enumerate(self.at):
-            for j in range(self.r):
-                weights = [(a, c * self.g[a][j]) for a, c in enumerate(row) if c and self.g[a][j]]
-                for k in range(len(self.bt[0])):
-                    value = sum(
-                        (c * self.bt[a][k] for a, c in weights if self.bt[a][k]), as_scalar(0)
-                    )
-                    expected = int(k == i + j if self.form == "fir" else i == j + k)
-                    if value != expected:
-                        raise VerificationError(
-                            f"F({self.m},{self.r}): the coefficient of g[{j}] d[{k}] in output {i} "
-                            f"is {value}, not {expected} (first wrong (i, j, k) = ({i}, {j}, {k}))"
-                        )
-        return True
+        return self.decomposition.verify()
 
     def scale(
         self,
@@ -301,7 +289,7 @@ class BilinearAlgorithm:
         Raises
         ------
         InvalidValue
-            The form is not "fir".
+            The form is not "fir", or the stride is not 1.
 
         >>> from winogen.algebra import cook_toom
         >>> f = cook_toom(4, 3).exchange()
@@ -310,12 +298,16 @@ class BilinearAlgorithm:
         """
         if self.form != "fir":
             raise InvalidValue(f"form: got {self.form!r}; allowed: 'fir'")
+        if self.stride != 1:
+            raise InvalidValue(
+                f"stride: got {self.stride}; allowed: 1, since a gradient's taps would lie apart"
+            )
         turned = tuple(zip(*self.g)), tuple(zip(*self.at))
         return replace(self, m=self.r, r=self.m, at=turned[0], g=turned[1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: numbers as text such as "-5/2", keys m, r, n, points, AT, G,
-        BT, and moduli or form where they apply.
+        BT, and moduli, form or stride where they apply.
 
         >>> from winogen.algebra import cook_toom
         >>> cook_toom(1, 2).to_dict()["G"]
@@ -331,6 +323,8 @@ class BilinearAlgorithm:
             data["moduli"] = _texts(self.moduli)
         if self.form != "fir":
             data["form"] = self.form
+        if self.stride != 1:
+            data["stride"] = self.stride
         for name, rows in (("AT", self.at), ("G", self.g), ("BT", self.bt)):
             data[name] = [_texts(row) for row in rows]
         return data
@@ -357,14 +351,16 @@ class BilinearAlgorithm:
                 points=parse_points(data["points"]) if moduli is None else None,
                 moduli=None if moduli is None else parse_moduli(moduli),
                 form=data.get("form", "fir"),
+                stride=data.get("stride", 1),
             )
         except KeyError as error:
             raise InvalidValue(
-                f"data: got no key {error}; allowed: m, r, points, AT, G, BT (and moduli, form)"
+                f"data: got no key {error}; allowed: m, r, points, AT, G, BT (and moduli, "
+                "form, stride)"
             ) from None
 
     def __str__(self) -> str:
-        return f"F({self.m},{self.r}) with {self.products} products"
+        return f"F({self.m},{self.r}){self._strided} with {self.products} products"
 
     def __repr__(self) -> str:
         values = _texts(self.points or self.moduli or ())
@@ -373,12 +369,11 @@ class BilinearAlgorithm:
         form = "" if self.form == "fir" else f" {self.form}"
         made_of = " by " if self.moduli else " on "
         text = made_of + ", ".join(values) if values else ""
-        return f"<BilinearAlgorithm F({self.m}, {self.r}){form}{text}>"
+        return f"<BilinearAlgorithm F({self.m}, {self.r}){self._strided}{form}{text}>"
 
-
-def times(rows: Matrix, vector: Sequence[Scalar | int]) -> tuple[Scalar, ...]:
-    """Return the exact product of a matrix and a vector."""
-    return tuple(sum((c * x for c, x in zip(row, vector) if c), as_scalar(0)) for row in rows)
+    @property
+    def _strided(self) -> str:
+        return f" at stride {self.stride}" if self.stride != 1 else ""
 
 
 def _sympy_matrix(rows: Matrix) -> sympy.Matrix:

@@ -17,9 +17,9 @@ Processing, ch. 5; Barabasz & Gregg, arXiv 1905.05233 (moduli of degree 2 for ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.moduli import Modulus, check_moduli
@@ -88,18 +88,58 @@ def from_moduli(
 ) -> BilinearAlgorithm:
     """Build F(m, r) from checked moduli; ``points`` or ``moduli`` say what it was asked for by."""
     argument = "points" if moduli is None else "moduli"
+    at_rows, g_rows, bt_rows = [], [], []  # one entry per product
+    for part in remainders(m, r, factors, argument):
+        for g_row, bt_row, at_row in part.products(m + r - 1):
+            g_rows.append(g_row)
+            bt_rows.append(bt_row)
+            at_rows.append(at_row)
+    _check_printable(at_rows + g_rows + bt_rows, argument)
+    at: Matrix = tuple(zip(*at_rows))
+    return BilinearAlgorithm(
+        m=m, r=r, at=at, g=tuple(g_rows), bt=tuple(bt_rows), points=points, moduli=moduli
+    )
+
+
+class Remainder(NamedTuple):
+    """What one modulus has of the product s = g h: g and h come down to it, and s goes back up.
+
+    The point at infinity is as a modulus x: its only coefficients are the leading ones.
+    """
+
+    modulus: Polynomial
+    others: Polynomial  # the product of the other moduli, which takes a remainder back into s
+    filter: Matrix  # degree x r: the coefficients of T g mod the modulus, see above
+    input: Matrix  # degree x m: those of h mod the modulus
+
+    def back(self, remainder: Polynomial, n: int) -> tuple[Scalar, ...]:
+        """The n coefficients of s that come from a product of remainders."""
+        return _coefficients(self.others * (remainder % self.modulus), n)
+
+    def products(self, n: int) -> Iterator[tuple[tuple[Scalar, ...], ...]]:
+        """Yield the row of G, the row of B^T and the column of A^T of every real product."""
+        small = _residue_product(self.modulus.degree)
+        for a in range(small.products):
+            column = Polynomial([row[a] for row in small.at])
+            yield (
+                _row_times(small.g[a], self.filter),
+                self.back(column, n),
+                _row_times(small.bt[a], self.input),
+            )
+
+
+def remainders(
+    m: int, r: int, factors: Sequence[Modulus], argument: str = "moduli"
+) -> Iterator[Remainder]:
+    """Yield what F(m, r) has modulo each of checked moduli; ``argument``: what errors name."""
     finite = [q for q in factors if not isinstance(q, str)]
     try:
         whole = prod(finite, start=Polynomial([1]))
     except InvalidValue as error:  # irrational numbers of too many kinds
         raise InvalidValue(f"{argument}: {error}") from None
-    n = m + r - 1
-    at_rows, g_rows, bt_rows = [], [], []  # one entry per product
     for q in factors:
         if isinstance(q, str):
-            g_rows.append(_unit(r - 1, r))
-            at_rows.append(_unit(m - 1, m))
-            bt_rows.append(_coefficients(whole, n))
+            yield Remainder(_X, whole, (_unit(r - 1, r),), (_unit(m - 1, m),))
             continue
         others = whole // q
         unmixing = inverse(others, q)
@@ -107,19 +147,7 @@ def from_moduli(
         # as the literature does.
         if q == _X and unmixing[0] < 0:
             others, unmixing = -others, -unmixing
-        g_residues = _residues(unmixing, q, r)
-        h_residues = _residues(Polynomial([1]), q, m)
-        small = _residue_product(q.degree)
-        for a in range(small.products):
-            g_rows.append(_row_times(small.g[a], g_residues))
-            at_rows.append(_row_times(small.bt[a], h_residues))
-            column = Polynomial([row[a] for row in small.at]) % q
-            bt_rows.append(_coefficients(others * column, n))
-    _check_printable(at_rows + g_rows + bt_rows, argument)
-    at: Matrix = tuple(zip(*at_rows))
-    return BilinearAlgorithm(
-        m=m, r=r, at=at, g=tuple(g_rows), bt=tuple(bt_rows), points=points, moduli=moduli
-    )
+        yield Remainder(q, others, _residues(unmixing, q, r), _residues(Polynomial([1]), q, m))
 
 
 def _check_printable(rows: Iterable[Sequence[Scalar]], argument: str) -> None:

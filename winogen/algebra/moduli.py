@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from winogen.algebra.parse import parse_polynomial, split_list
+from winogen.algebra.parse import parse_in, split_list
 from winogen.algebra.points import INFINITY, check_size, is_infinity
 from winogen.algebra.polynomial import Polynomial, gcd
 from winogen.algebra.scalar import as_scalar
@@ -16,6 +16,7 @@ from winogen.errors import InvalidType, InvalidValue
 Modulus: TypeAlias = Polynomial | str  # the only text among them is INFINITY
 
 _X = Polynomial([0, 1])
+_FORM = "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'"
 
 
 def parse_moduli(moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
@@ -70,7 +71,7 @@ def _as_polynomial(item: object) -> Polynomial:
         polynomial = item
     elif isinstance(item, str):
         try:
-            value = parse_polynomial(item, _X, as_scalar)
+            value = parse_in(item, {"x": _X}, _FORM)
         except InvalidValue as error:
             raise InvalidValue(f"moduli: {error}") from None
         polynomial = value if isinstance(value, Polynomial) else Polynomial([value])

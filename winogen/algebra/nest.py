@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from winogen.algebra.bilinear import BilinearAlgorithm, times
+from winogen.algebra.bilinear import BilinearAlgorithm
+from winogen.algebra.decomposition import Decomposition, times
+from winogen.algebra.maps import correlation
 from winogen.algebra.scalar import Matrix, Scalar
 from winogen.errors import InvalidType, InvalidValue, VerificationError
 
@@ -27,6 +29,30 @@ class BilinearAlgorithm2D:
     def products(self) -> int:
         """The number of general multiplications per tile."""
         return self.h.products * self.w.products
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """The algorithm as one for a bilinear map, (height, width) by rows: a Kronecker product.
+
+        >>> from winogen.algebra import cook_toom
+        >>> whole = nest(cook_toom(2, 3), cook_toom(2, 3)).decomposition
+        >>> whole.products, len(whole.u[0]), whole.verify()
+        (16, 9, True)
+
+        Raises
+        ------
+        InvalidValue
+            The form is not "fir".
+        """
+        if self.h.form != "fir":
+            raise InvalidValue(f"form: got {self.h.form!r}; allowed: 'fir'")
+        h, w = self.h, self.w
+        return Decomposition(
+            correlation((h.m, w.m), (h.r, w.r), (h.stride, w.stride)),
+            u=_kronecker(h.g, w.g),
+            v=_kronecker(h.bt, w.bt),
+            w=_kronecker(h.at, w.at),
+        )
 
     def verify(self) -> bool:
         """Prove both axes, and with them the whole.
@@ -95,6 +121,10 @@ def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
     if h.form != w.form:
         raise InvalidValue(f"h, w: got the forms {h.form} and {w.form}; allowed: the same form")
     return BilinearAlgorithm2D(h, w)
+
+
+def _kronecker(left: Matrix, right: Matrix) -> Matrix:
+    return tuple(tuple(a * b for a in x for b in y) for x in left for y in right)
 
 
 def _both(left: Matrix, right: Matrix, rows: Sequence[Sequence[Scalar]]) -> Matrix:

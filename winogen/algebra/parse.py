@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -111,26 +111,21 @@ def _turns(angle: Value) -> Fraction | None:
     return angle[1] if angle.degree <= 1 and angle[0] == 0 else None
 
 
-def parse_polynomial(
-    text: str, x: Polynomial, scalar: Callable[[str], Scalar]
-) -> Polynomial | Scalar:
-    """Return ``text``, such as "x^2+1" or "(x-1)*(x - sqrt(2)/2)", as a polynomial.
+def parse_in(text: str, values: Mapping[str, Value], allowed: str) -> Value:
+    """Return what ``text`` makes of named values: + - * of these, and exact numbers.
 
-    ``x`` is the polynomial that "x" stands for; ``scalar`` turns the text of an irrational
-    coefficient into a number. Raises InvalidValue for another form of expression.
+    The values' own operators say what they allow, by TypeError. Raises InvalidValue.
 
     >>> from winogen.algebra.polynomial import Polynomial
-    >>> print(parse_polynomial("(x-1)^2 + 1/2", Polynomial([0, 1]), Fraction))
-    x^2 - 2*x + 3/2
+    >>> print(parse_in("2*(y + 1/3)", {"y": Polynomial([0, 1])}, "y"))
+    2*x + 2/3
     """
 
     def function(name: str) -> Callable[..., Scalar]:
-        return lambda *arguments: scalar(f"{name}({','.join(map(str, arguments))})")
+        return lambda *arguments: parse_number(f"{name}({','.join(map(str, arguments))})")
 
-    names = {name: function(name) for name in _IRRATIONAL if name != "pi"}
-    reader = _Parser(text, "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'")
-
-    return reader.read(Fraction, {**names, "x": x}, _polynomial_power)
+    names = {name: function(name) for name in _IRRATIONAL if name != "pi" and name not in values}
+    return _Parser(text, allowed).read(Fraction, {**names, **values}, _polynomial_power)
 
 
 def split_list(text: str) -> list[str]:

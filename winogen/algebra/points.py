@@ -89,6 +89,16 @@ def check_size(m: int, r: int) -> tuple[int, int, int]:
     return sizes[0], sizes[1], sum(sizes) - 1
 
 
+def check_stride(stride: object) -> int:
+    """Return the stride after checking that it is an integer >= 1."""
+    allowed = "allowed: an integer >= 1"
+    if isinstance(stride, bool) or not hasattr(stride, "__index__"):
+        raise InvalidType(f"stride: got {stride!r} of type {type(stride).__name__}; {allowed}")
+    if index(stride) < 1:
+        raise InvalidValue(f"stride: got {shown(index(stride))}; {allowed}")
+    return index(stride)
+
+
 def check_points(m: int, r: int, points: str | Iterable[object]) -> tuple[Point, ...]:
     """Return ``points`` as exact scalars after checking their number and that they differ."""
     m, r, n = check_size(m, r)

@@ -26,8 +26,10 @@ from winogen.cli import (
     search,
     search_loops,
     stack,
+    strassen,
     transforms,
     tune,
+    verify,
 )
 from winogen.cli.options import App
 from winogen.errors import WinogenError
@@ -84,6 +86,7 @@ _LABORATORY = "Figures and pictures"
 
 app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
 app.command(epilog=search.EXAMPLE, rich_help_panel=_EXACT)(search.search)
+app.command(epilog=verify.EXAMPLE, rich_help_panel=_EXACT)(verify.verify)
 app.add_typer(transforms.app, name="transforms", rich_help_panel=_EXACT)
 app.command(epilog=generate.EXAMPLE, rich_help_panel=_EXACT)(generate.generate)
 app.command(epilog=generate.GEMM_EXAMPLE, rich_help_panel=_EXACT)(generate.generate_gemm)
@@ -103,6 +106,7 @@ laboratory = App(
 )
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
 laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
+laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)

@@ -45,8 +45,8 @@ def bench(
     layers: str = typer.Option(
         "thesis27",
         metavar="SET|FILE",
-        help="A layer set: densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
-        "mobilenet-v2, resnet50, squeezenet, thesis27, vgg16; or a JSON file.",
+        help="A layer set: axes, densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
+        "mobilenet-v2, resnet50, shapes, squeezenet, thesis27, vgg16; or a JSON file.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(

@@ -61,14 +61,32 @@ def read(options: dict[str, Any]) -> dict[str, Any]:
     return {name: _read(name, value) for name, value in options.items()}
 
 
+def shapes(input: str, weight: str, options: dict[str, Any]) -> tuple[list[tuple[int, ...]], str]:
+    """Return the shapes of a layer's arrays, and its layout, that which is asked for or the usual.
+
+    ``input`` is N,C,H,W whatever the order in memory, with the axes that ``weight`` has.
+    """
+    from winogen.conv import arguments
+
+    taps = integers("weight", weight, 3, 4, 5)
+    rank = len(taps) - 2
+    batch, channels, *size = integers("input", input, rank + 2)
+    layouts = arguments.LAYOUTS[rank]
+    layout = arguments.choice("layout", options.get("layout", layouts[0]), layouts)
+    first = layout == layouts[0]
+    return [(batch, channels, *size) if first else (batch, *size, channels), taps], layout
+
+
 def _read(name: str, value: Any) -> Any:
     from winogen.conv import arguments
 
     if name in ("stride", "dilation", "tile"):
-        return single(integers(name, value, 1, 2, signs="x" if name == "tile" else ""))
+        return single(integers(name, value, 1, 2, 3, signs="x" if name == "tile" else ""))
     if name == "padding":
         ways = ("same", "valid")
-        return value if value in ways else single(integers(name, value, 1, 2, also=", ".join(ways)))
+        if value in ways:
+            return value
+        return single(integers(name, value, 1, 2, 3, also=", ".join(ways)))
     if name == "activation":
         return parsed_activation(value)
     if _names(name):
@@ -87,8 +105,8 @@ def _hints() -> dict[str, Any]:
 def _names(name: str) -> tuple[str, ...]:
     """The values of an option that has names; () for all others."""
     kinds = (_hints()[name], *get_args(_hints()[name]))
-    literals = [get_args(kind) for kind in kinds if get_origin(kind) is Literal]
-    return literals[0] if literals and name not in _METAVARS else ()
+    literals = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    return tuple(literals) if name not in _METAVARS else ()
 
 
 def _kind(name: str) -> type:

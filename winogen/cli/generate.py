@@ -9,8 +9,7 @@ from typing import Any
 
 import typer
 
-from winogen.cli.convolution import read, takes
-from winogen.cli.options import integers
+from winogen.cli.convolution import read, shapes, takes
 from winogen.records import TARGETS
 
 EXAMPLE = (
@@ -80,10 +79,8 @@ def generate(
     }  # fmt: skip
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
     words = {"input": input, "weight": weight, **options, **others}
-    shapes = [integers("input", input, 4), integers("weight", weight, 4)]
-    asked = {**read(options), **others}
-    if options.get("layout") == "NHWC":  # --input is N,C,H,W whatever the order in memory
-        shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
+    sizes, layout = shapes(input, weight, options)
+    asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     write: Callable[..., dict[str, str]] = standalone
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
@@ -93,7 +90,7 @@ def generate(
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
-    _write(output, partial(write, *shapes, **asked), "generate", words)
+    _write(output, partial(write, *sizes, **asked), "generate", words)
 
 
 @takes("activation")

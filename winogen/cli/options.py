@@ -56,7 +56,7 @@ def integers(
     if len(numbers) in counts:
         return numbers
     shown = text if len(text) <= 60 else text[:57] + "..."
-    count = " or ".join({1: "one", 2: "two"}.get(n, str(n)) for n in counts)
+    count = " or ".join({1: "one", 2: "two", 3: "three"}.get(n, str(n)) for n in counts)
     allowed = f"{count} integers with commas between them{also and f', {also}'}"
     raise InvalidValue(f"{name}: got {shown!r}; allowed: {allowed}")
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from winogen.cli.convolution import read, takes
-from winogen.cli.options import integers
+from winogen.cli.convolution import read, shapes, takes
 
 EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e-4"
 
@@ -34,7 +33,8 @@ def plan(
 
     import numpy as np
 
-    from winogen.conv import Conv2d, arguments
+    from winogen.conv import arguments
+    from winogen.conv.api import CONVOLUTIONS
     from winogen.conv.options import Options
     from winogen.conv.problem import Layer
     from winogen.errors import InvalidValue
@@ -42,15 +42,12 @@ def plan(
 
     if source and as_json:
         raise InvalidValue("json: got --json with --source; allowed: either of them")
-    batch, channels, height, width = integers("input", input, 4)
-    shape = integers("weight", weight, 4)
-    nhwc = options.get("layout") == "NHWC"
-    image = (height, width, channels) if nhwc else (channels, height, width)
+    (image, shape), layout = shapes(input, weight, options)
     numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-    asked = read(options)
-    Layer.from_options(shape, dtype, Options(**asked)).problem((batch, *image))
+    asked = {**read(options), "layout": layout}
+    Layer.from_options(shape, dtype, Options(**asked)).problem(image)
     zeros = np.broadcast_to(np.zeros((), numbers), shape)
-    made = Conv2d(zeros, **asked).plan((batch, *image))
+    made = CONVOLUTIONS[len(shape) - 2](zeros, **asked).plan(image)
     if as_json:
         typer.echo(json.dumps(made.to_dict(), indent=1))
     else:

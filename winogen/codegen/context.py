@@ -121,6 +121,8 @@ def view(transform: Transform | None, *kinds: str) -> dict[str, Any] | None:
     if transform is None:
         return None
     what = f"on {{{', '.join(transform.points)}}}"
+    if transform.stride > 1:
+        what = f"at stride {transform.stride}"
     if transform.moduli:
         what = f"modulo {{{', '.join(transform.moduli)}}}"
     return {
@@ -131,7 +133,10 @@ def view(transform: Transform | None, *kinds: str) -> dict[str, Any] | None:
             function(KINDS[kind], transform.name, transform.programs[kind], "vec", "real", "INLINE")
             for kind in kinds
         ],
-        **{key: getattr(transform, key) for key in ("m", "r", "n", "products")},
+        **{
+            key: getattr(transform, key)
+            for key in ("m", "r", "n", "products", "rows", "reals", "step")
+        },
     }
 
 

@@ -7,8 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
+from winogen.codegen.headers import function
+from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.kernels.tiles_family import TILES_AT_ONCE
+from winogen.kernels.work import joint_products
+from winogen.program import pairs
+from winogen.program.kinds import KINDS
+
+# How many taps a filter has, by the number of its axes.
+_TAPS = {2: "p->kernel_height * p->kernel_width"}
+_TAPS[3] = f"p->kernel_depth * {_TAPS[2]}"
 
 
 def context(spec: KernelSpec) -> dict[str, Any]:
@@ -34,26 +43,28 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "packed_sums": bool(height) or spec.layout == "NCHW",
         "patches": False,
         "dense": False,
-        "skips_padding": variant.skips_padding,
-        "filter_taps": (
-            "p->filter_taps" if variant.skips_padding else "p->kernel_height * p->kernel_width"
-        ),
+        "rank": spec.rank,
+        # Products of tiles of volumes leave out taps, too: those before and behind a volume.
+        "skips_padding": variant.skips_padding or (spec.rank == 3 and bool(height)),
+        "filter_taps": "p->filter_taps" if variant.skips_padding else _TAPS[spec.rank],
         "planar_halves": False,
         "one_d": False,
         "nest": None,
         # Whether one tap alone is left of a filter at each position.
-        "one_tap": all(variant.along),
+        "one_tap": all(variant.along) and spec.rank == 2,
         **variant.context(spec.compiled, spec.target),
         # Transforms.
         "H": height,
         "W": width,
-        "P": height["products"] * width["products"] if height and width else 0,
+        "P": joint_products(*spec.transforms) if height and width else 0,
+        "joined": _joined(spec.transform_h),
         "growth": _growth(height, width),
         "transforms": distinct(height, width),
         # Zipping the halves of 2^k rows k times interleaves them.
         "interleavings": range(width["m"].bit_length() - 1) if width else (),
         **{
             "halves": 0,
+            "dilated": 0,
             "channels": 0,
             "kernel": 0,
             "stride": 0,
@@ -64,6 +75,26 @@ def context(spec: KernelSpec) -> dict[str, Any]:
             "scale_top": 14,
             **dict(spec.fixed),
         },
+    }
+
+
+def _joined(transform: Transform | None) -> dict[str, Any] | None:
+    """What joins complex products of both axes; None where all products are real along each."""
+    if transform is None or not transform.ring:
+        return None
+    names = {1: "pair", 2: "pairs"}
+    made = {axes: pairs.programs(transform.ring, axes) for axes in names}
+    return {
+        "one": "winogen_pair",
+        "two": "winogen_pairs",
+        "one_g": pairs.filters(transform.ring, 1),
+        "two_g": pairs.filters(transform.ring, 2),
+        "functions": [
+            function(KINDS[kind], names[axes], program, "vec", "real", "INLINE")
+            for axes, programs in made.items()
+            for kind, program in programs.items()
+            if kind != "filter"
+        ],
     }
 
 

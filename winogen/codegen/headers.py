@@ -158,11 +158,16 @@ def _head(
     order: str,
 ) -> list[str]:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
+    at_stride = f" at stride {algorithm.stride}" if algorithm.stride > 1 else ""
+    first = f"{algorithm.stride} i" if algorithm.stride > 1 else "i"
     lines = [
-        f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
-        f" with {_plural(products, 'multiplication')}; direct, {m * r}.",
+        *textwrap.wrap(
+            f"F({m}, {r}){at_stride}: {_plural(m, 'output')} of a {r}-tap filter from "
+            f"{_plural(n, 'input')} with {_plural(products, 'multiplication')}; direct, {m * r}.",
+            _WIDTH,
+        ),
         "",
-        "    y[i] = sum over k of g[k] d[i + k]",
+        f"    y[i] = sum over k of g[k] d[{first} + k]",
         "    y = A^T [(G g) .* (B^T d)]                  1D",
         "    Y = A^T [(G g G^T) .* (B^T D B)] A          2D",
         "",
@@ -187,14 +192,15 @@ def _head(
             lines += _field(label, text)
     for name, matrix in algorithm.matrices.items():
         lines += ["", f"{KINDS[name].symbol} =", *_matrix(matrix)]
-    return [*lines, "", *_table(algorithm, programs), "", *_PROOF]
+    return [*lines, "", *_table(algorithm, programs), "", *_proof(first)]
 
 
-_PROOF = textwrap.wrap(
-    "Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0"
-    " elsewhere, and each function below computes its matrix entry by entry.",
-    _WIDTH,
-)
+def _proof(first: str) -> list[str]:
+    return textwrap.wrap(
+        f"Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = {first} + j"
+        " and 0 elsewhere, and each function below computes its matrix entry by entry.",
+        _WIDTH,
+    )
 
 
 def _ratios(

@@ -53,7 +53,7 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
     text = template(Path(known["template"])).render(
         **{
             "generated": GENERATED,
-            "struct": declaration(fields),
+            "struct": declaration(fields, spec.rank),
             "prefix": prefix,
             "linkage": "" if wishes is None else "static ",
             "profile": spec.profile,
@@ -141,7 +141,7 @@ def cdef(spec: Spec, prefix: str = "winogen") -> str:
 size_t {prefix}_packed_bytes(const winogen_conv *p);
 void {prefix}_pack(const winogen_conv *p, {arrays}, void *packed, int threads);"""
     return f"""
-{declaration(spec.fields)}
+{declaration(spec.fields, spec.rank)}
 typedef struct {{
     const winogen_conv *p;
     const void *{", *".join(spec.inputs)};

@@ -28,6 +28,8 @@ def environment() -> Any:
     )
     made.filters["continued"] = continued
     made.globals.update(
+        rank=2,
+        image_of=image_of,
         blended=blended,
         crossed=crossed,
         grouped=grouped,
@@ -194,3 +196,15 @@ def table(name: str, *dimensions: Any) -> str:
             row = "{\n" + wrapped(items, 8, ", ", ",") + "\n    }"
         rows.append(f"    {row},")
     return "{\n" + "\n".join(rows) + "\n}"
+
+
+def image_of(strides: str, rank: int, image: str = "image") -> str:
+    """Return the C of where an image begins in an array with ``strides``.
+
+    >>> image_of("s->", 2)
+    'image * s->image'
+    """
+    if rank == 2:
+        return f"{image} * {strides}image"
+    pointer = strides[:-2] if strides.endswith("->") else f"&{strides[:-1]}"
+    return f"image_at({pointer}, {image})"

@@ -23,8 +23,12 @@ from winogen.program.summation import PROGRAM, check_order, ordered
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.algebra.residues import Residues
     from winogen.algebra.scalar import Matrix
     from winogen.typing import Exact, ExactPolynomial
+
+
+RESIDUES = "_residues"  # ends the names of transforms that leave complex products as such
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,12 @@ class Transform:
     (6, 3, True)
     """
 
-    name: str  # "f4_3", "f4_3_<tag>" or, for points outside the catalog, "f4_3_<digest>"
+    name: str  # "f4_3", "f4_3_s2", "f4_3_<tag>" or, for others' points, "f4_3_<digest>"
     m: int  # outputs
     r: int  # taps
-    n: int  # inputs, m + r - 1
+    n: int  # inputs, stride * (m - 1) + r
     products: int  # multiplications; n, or more where a modulus has degree 2 or above
-    points: tuple[str, ...]  # exact, "inf" for infinity; () where moduli or nothing made it
+    points: tuple[str, ...]  # exact, "inf" for infinity; () where moduli, parts or nothing made it
     moduli: tuple[str, ...]  # polynomials in x; () where points or nothing made it
     texts: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = field(repr=False)
     ops: dict[str, dict[str, int]] = field(
@@ -53,6 +57,18 @@ class Transform:
     header: str = field(repr=False)  # the C text of the whole header
     source: str = ""  # where the points or moduli come from
     order: str = PROGRAM  # in which the programs add, see `winogen.program.summation`
+    stride: int = 1  # inputs from one output to the next
+    # Of `residues`: w^2 + b w + c of the ring in which all rows behind the first ``reals`` are
+    # multiplied pair by pair, and the instructions that join one axis' pairs with the other's:
+    # those of one pair, those of two, for inputs and outputs.
+    ring: tuple[str, ...] = ()
+    reals: int = 0
+    joins: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def step(self) -> int:
+        """Inputs from one tile to the next."""
+        return self.m * self.stride
 
     @cached_property
     def at(self) -> Matrix:
@@ -83,6 +99,11 @@ class Transform:
         return {kind: Program.from_json(data) for kind, data in self.listings.items()}
 
     @property
+    def rows(self) -> int:
+        """Numbers that an input becomes: products, or less where some are multiplied in pairs."""
+        return len(dict(self.texts)["g"])
+
+    @property
     def output_multiplies(self) -> int:
         """Multiplications of the output transform, those within multiply-adds included."""
         return self.ops["output"]["mul"]
@@ -109,6 +130,7 @@ def load(
     *,
     moduli: str | Iterable[ExactPolynomial] | None = None,
     order: str = PROGRAM,
+    stride: int = 1,
 ) -> Transform:
     """Return the transform F(m, r): from the catalog if it is there, else derived and rendered.
 
@@ -116,26 +138,28 @@ def load(
     ``moduli``: polynomials instead of points, text ("x, x-1, x^2+1") or a sequence. ``name``: an
     entry of the catalog ("f4_3_classic"). ``order``: "program" for the shortest programs; "naive",
     "huffman" or "pairwise" to sum every row of the three matrices on its own, in this order. The
-    same request returns the same object.
-    Raises InvalidValue for m or r < 1, unknown names and orders, and point or moduli sets that do
-    not fit.
+    same request returns the same object. ``stride``: inputs from one output to the next; above 1
+    the polyphase parts of the filter have their default points.
+    Raises InvalidValue for m, r or stride < 1, unknown names and orders, and point or moduli sets
+    that do not fit.
 
     >>> load(4, 3, "0,1,-1,2,-2,inf").name
     'f4_3_classic'
-    >>> load(4, 3, order="huffman").name
-    'f4_3_huffman'
+    >>> load(4, 3, order="huffman").name, load(4, 3, stride=2).name
+    ('f4_3_huffman', 'f4_3_s2')
     """
     check_order(order)
-    m, r = _count("m", m), _count("r", r)
+    m, r, stride = _count("m", m), _count("r", r), _count("stride", stride)
     if points is not None and moduli is not None:
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if name is not None:
         entry = _entry(m, r, name)
+        stride = entry.get("stride", 1)
         if order == PROGRAM:
             return _from_catalog(name)
-        if name != f"f{m}_{r}":
+        if name != entry_name(m, r, stride=stride):
             points, moduli = (tuple(entry[option]) or None for option in ("points", "moduli"))
-    return _load(m, r, _freeze("points", points), _freeze("moduli", moduli), order)
+    return _load(m, r, _freeze("points", points), _freeze("moduli", moduli), order, stride)
 
 
 def from_algorithm(
@@ -186,7 +210,7 @@ def from_algorithm(
     return _transform(data, header)
 
 
-def shorten(algorithm: BilinearAlgorithm, order: str = PROGRAM) -> dict[str, Program]:
+def shorten(algorithm: BilinearAlgorithm | Residues, order: str = PROGRAM) -> dict[str, Program]:
     """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix.
 
     The shortest ones that are found, unless ``order`` asks for sums row by row.
@@ -195,6 +219,71 @@ def shorten(algorithm: BilinearAlgorithm, order: str = PROGRAM) -> dict[str, Pro
         kind: ordered(matrix, order, KINDS[kind].source, KINDS[kind].target)
         for kind, matrix in algorithm.matrices.items()
     }
+
+
+# ---- products that several axes join -----------------------------------------------------------
+
+
+def joined(height: Transform, width: Transform) -> tuple[Transform, Transform]:
+    """Return what both axes have before complex products are real ones, where they can be joined.
+
+    Where one axis has none, or one in another ring, both transforms stay as they are.
+
+    >>> f = load(6, 3, name="f6_3_gaussian")
+    >>> h, w = joined(f, f)
+    >>> h.name, h.rows, h.products, joined(f, load(6, 3))[0].name
+    ('f6_3_gaussian_residues', 8, 9, 'f6_3_gaussian')
+    """
+    pair = residues(height), residues(width)
+    if pair[0] is None or pair[1] is None or pair[0].ring != pair[1].ring:
+        return height, width
+    return pair[0], pair[1]
+
+
+@lru_cache(maxsize=256)
+def residues(transform: Transform) -> Transform | None:
+    """Return the same F(m, r) with complex products as such; None where it has no complex ones."""
+    if not transform.moduli:
+        return None
+    name, data = transform.name + RESIDUES, None
+    if transform.order == PROGRAM and transform.name in catalog():
+        data = catalog()[transform.name].get("residues")
+    else:
+        data = derive_residues(transform.m, transform.r, transform.moduli, transform.order)
+    if data is None:
+        return None
+    shared = {"m": transform.m, "r": transform.r, "n": transform.n, "order": transform.order}
+    shared |= {"points": (), "moduli": transform.moduli, "source": transform.source}
+    return _transform({**shared, **data, "name": name}, transform.header)
+
+
+def derive_residues(
+    m: int, r: int, moduli: Iterable[ExactPolynomial], order: str = PROGRAM
+) -> dict[str, Any] | None:
+    """Return the matrices and programs of F(m, r) by complex products, proven, as plain data.
+
+    None where no modulus is of degree 2 without real roots.
+    """
+    from winogen import algebra
+    from winogen.algebra.residues import is_complex, residues
+    from winogen.program.pairs import instructions
+
+    algorithm = algebra.winograd(m, r, moduli)
+    if not any(map(is_complex, algorithm.moduli or ())):
+        return None
+    made = residues(algorithm)
+    made.verify()
+    programs = shorten(made, order)
+    data: dict[str, Any] = {
+        "ring": [str(made.ring.b), str(made.ring.c)],
+        "reals": made.reals,
+        "joins": instructions((str(made.ring.b), str(made.ring.c))),
+    }
+    for key, rows in (("AT", made.at), ("G", made.g), ("BT", made.bt)):
+        data[key] = [[str(value) for value in row] for row in rows]
+    data["ops"] = {kind: programs[kind].counts().to_dict() for kind in KINDS}
+    data["programs"] = {kind: programs[kind].to_json() for kind in KINDS}
+    return data
 
 
 # ---- the catalog, as shipped ---------------------------------------------------------------------
@@ -208,24 +297,24 @@ def catalog() -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text("utf-8"))["transforms"] if path.is_file() else {}
 
 
-def entry_name(m: int, r: int, tag: str = "") -> str:
-    """Return what the catalog calls F(m, r), or one of its tagged variants.
+def entry_name(m: int, r: int, tag: str = "", stride: int = 1) -> str:
+    """Return what the catalog calls F(m, r) at a stride, or one of its tagged variants.
 
-    >>> entry_name(4, 3), entry_name(4, 3, "gaussian")
-    ('f4_3', 'f4_3_gaussian')
+    >>> entry_name(4, 3), entry_name(4, 3, "gaussian"), entry_name(4, 3, stride=2)
+    ('f4_3', 'f4_3_gaussian', 'f4_3_s2')
     """
-    return f"f{m}_{r}_{tag}" if tag else f"f{m}_{r}"
+    return f"f{m}_{r}" + (f"_s{stride}" if stride > 1 else "") + (f"_{tag}" if tag else "")
 
 
-def is_shipped(m: int, r: int, tag: str = "") -> bool:
-    """Whether the catalog has F(m, r), so that nothing need be derived."""
-    return entry_name(m, r, tag) in catalog()
+def is_shipped(m: int, r: int, tag: str = "", stride: int = 1) -> bool:
+    """Whether the catalog has F(m, r) at a stride, so that nothing need be derived."""
+    return entry_name(m, r, tag, stride) in catalog()
 
 
-def shipped_tiles(r: int, tag: str = "") -> list[int]:
-    """Return every m for which the catalog has F(m, r) with this tag."""
+def shipped_tiles(r: int, tag: str = "", stride: int = 1) -> list[int]:
+    """Return every m for which the catalog has F(m, r) at a stride, with this tag."""
     sizes = sorted({entry["m"] for entry in catalog().values() if entry["r"] == r})
-    return [m for m in sizes if is_shipped(m, r, tag)]
+    return [m for m in sizes if is_shipped(m, r, tag, stride)]
 
 
 def _folder() -> Path:
@@ -249,12 +338,14 @@ def _entry(m: int, r: int, name: str) -> dict[str, Any]:
 
 
 def _transform(data: dict[str, Any], header: str) -> Transform:
+    rows = len(data["G"])
+    reals = data.get("reals", rows)
     return Transform(
         name=data["name"],
         m=data["m"],
         r=data["r"],
         n=data["n"],
-        products=len(data["G"]),
+        products=reals + 3 * ((rows - reals) // 2),
         points=tuple(map(str, data["points"])),
         moduli=tuple(map(str, data.get("moduli") or ())),
         texts=tuple(
@@ -266,6 +357,10 @@ def _transform(data: dict[str, Any], header: str) -> Transform:
         header=header,
         source=data["source"],
         order=data.get("order", PROGRAM),
+        stride=data.get("stride", 1),
+        ring=tuple(data.get("ring", ())),
+        reals=reals,
+        joins=tuple(data.get("joins", (0, 0, 0, 0))),
     )
 
 
@@ -279,13 +374,16 @@ def _load(
     points: str | tuple[Any, ...] | None,
     moduli: str | tuple[Any, ...] | None,
     order: str,
+    stride: int,
 ) -> Transform:
     command = f"winogen derive {m} {r} --format c"
-    name: str | None = f"f{m}_{r}"
+    if stride > 1:
+        command += f" --stride {stride}"
+    name: str | None = entry_name(m, r, stride=stride)
     default = points is None and moduli is None
-    if default and order == PROGRAM and name in catalog():
-        return _from_catalog(f"f{m}_{r}")  # without deriving anything
-    algorithm, source = derive(m, r, points, moduli)
+    if default and order == PROGRAM and is_shipped(m, r, stride=stride):
+        return _from_catalog(entry_name(m, r, stride=stride))  # without deriving anything
+    algorithm, source = derive(m, r, points, moduli, stride)
     if not default:
         option = "points" if moduli is None else "moduli"
         values = [str(value) for value in getattr(algorithm, option)]
@@ -313,10 +411,23 @@ def derive(
     r: int,
     points: str | Iterable[Exact] | None = None,
     moduli: str | Iterable[ExactPolynomial] | None = None,
+    stride: int = 1,
 ) -> tuple[BilinearAlgorithm, str]:
     """Return an algorithm and its provenance, for given points or moduli or the default ones."""
     from winogen import algebra
 
+    if stride > 1:
+        for name, value in (("points", points), ("moduli", moduli)):
+            if value is not None:
+                raise InvalidValue(
+                    f"{name}: got {value!r} with stride {stride}; allowed: None, since the parts "
+                    "of the filter have different sizes, and their default points"
+                )
+        algorithm = algebra.strided(m, r, stride)
+        return algorithm, "the polyphase parts of the filter: " + "; ".join(
+            f"F({m}, {len(taps)})" + _on_points(algebra.cook_toom(m, len(taps)).points)
+            for taps in algebra.strided_parts(r, stride)
+        )
     if moduli is not None:
         return algebra.winograd(m, r, moduli), "given by the caller"
     algorithm = algebra.cook_toom(m, r, points)
@@ -327,10 +438,15 @@ def derive(
     return algorithm, algebra.default_points(m, r).source
 
 
+def _on_points(points: tuple[Any, ...] | None) -> str:
+    return " on " + ", ".join(map(str, points)) if points else ""
+
+
 def _digest_name(algorithm: BilinearAlgorithm) -> str:
     """f4_3_<digest>: the digest is of the matrices, so that scaled algorithms differ, too."""
     what = json.dumps([algorithm.to_dict()[key] for key in ("AT", "G", "BT")])
-    return f"f{algorithm.m}_{algorithm.r}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(what.encode()).hexdigest()[:8]
+    return entry_name(algorithm.m, algorithm.r, digest, algorithm.stride)
 
 
 def _freeze(name: str, values: object) -> str | tuple[Any, ...] | None:

@@ -5,19 +5,34 @@ from typing import TYPE_CHECKING
 from winogen.lazy import attribute_of
 
 if TYPE_CHECKING:
-    from winogen.conv.api import Conv2d, conv2d
+    from winogen.conv.api import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
     from winogen.conv.memory import OutOfMemory
     from winogen.conv.plan import Plan
     from winogen.conv.problem import Layer, Problem
 
-__all__ = ["Conv2d", "Layer", "OutOfMemory", "Plan", "Problem", "conv2d"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "Layer",
+    "OutOfMemory",
+    "Plan",
+    "Problem",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+]
 
 _PUBLIC = {
+    "Conv1d": "winogen.conv.api",
     "Conv2d": "winogen.conv.api",
+    "Conv3d": "winogen.conv.api",
     "Layer": "winogen.conv.problem",
     "OutOfMemory": "winogen.conv.memory",
     "Plan": "winogen.conv.plan",
     "Problem": "winogen.conv.problem",
+    "conv1d": "winogen.conv.api",
     "conv2d": "winogen.conv.api",
+    "conv3d": "winogen.conv.api",
 }
 __getattr__ = attribute_of("winogen.conv", _PUBLIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from winogen.kernels import general, summation
@@ -13,7 +14,7 @@ def predicted_error(
     algorithm: str,
     precision: Precision,
     channels: int,
-    kernel: tuple[int, int],
+    kernel: tuple[int, ...],
     transforms: tuple[Any, Any],
     target: Target,
     sizes: Sizes = (),
@@ -31,18 +32,18 @@ def predicted_error(
     True
     """
     summed = summation(algorithm, target, channels, precision, sizes)
-    # Rows of a kernel that are not transformed are summed like channels.
-    rows = 1 if general(algorithm).along[0] else kernel[0]
-    return _predicted(precision, channels, kernel, transforms, rows, tuple(summed.items()))
+    # Taps along axes that are not transformed are summed like channels.
+    along = general(algorithm).transforms_along(len(kernel))
+    taps = prod(taps for taps, transformed in zip(kernel, along) if not transformed)
+    return _predicted(precision, channels, transforms, taps, tuple(summed.items()))
 
 
 @lru_cache(maxsize=4096)
 def _predicted(
     precision: Precision,
     channels: int,
-    kernel: tuple[int, int],
     transforms: tuple[Any, Any],
-    rows: int,
+    taps: int,
     summed: tuple[tuple[str, int], ...],
 ) -> float:
     from winogen.rounding.tiles import Direct
@@ -54,11 +55,11 @@ def _predicted(
     options |= dict(summed)
     along_w = transforms[1]
     if along_w is None:
-        terms = channels * kernel[0] * kernel[1]
+        terms = channels * taps
         return estimate(Direct(1, terms), dims=1, channels=1, **options).relative_max
     options["order"] = along_w.order
-    options["block"] *= rows
-    return estimate(transforms, channels=channels * rows, **options).relative_max
+    options["block"] *= taps
+    return estimate(transforms, channels=channels * taps, **options).relative_max
 
 
 @lru_cache(maxsize=1024)

@@ -1,25 +1,14 @@
-"""The public functions: `conv2d` for one call, `Conv2d` for many with the same weights."""
+"""The public functions: `conv2d` for one call, `Conv2d` for many with the same weights.
+
+Their twins for one and three axes say what differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, SupportsIndex
-from weakref import WeakValueDictionary
+from typing import Any, SupportsIndex
 
-import numpy as np
-
-from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.convolution import Convolution, convolve
 from winogen.conv.options import Options
-from winogen.conv.plan import Plan
-from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.request import Request
-from winogen.errors import InvalidValue
-from winogen.records import ARRAY_TYPES, NARROW_TYPES
-from winogen.toolchain import host_target
-from winogen.toolchain.fork import Lock
-from winogen.toolchain.machine import current, described
 from winogen.typing import (
     Activation,
     Algorithm,
@@ -27,8 +16,10 @@ from winogen.typing import (
     Border,
     Edge,
     FilterType,
-    IntOrPair,
-    Layout,
+    IntOrInts,
+    Layout1d,
+    Layout2d,
+    Layout3d,
     Moduli,
     NDArray,
     Order,
@@ -40,22 +31,19 @@ from winogen.typing import (
     Tile,
 )
 
-# Input shapes whose bound kernels one `Conv2d` remembers.
-_SHAPES_KEPT = 256
-
 
 def conv2d(
     input: Array,
     weight: Array,
     bias: Array | None = None,
     # parameters: stride ... activation
-    stride: IntOrPair = 1,
+    stride: IntOrInts = 1,
     padding: Padding = 0,
-    dilation: IntOrPair = 1,
+    dilation: IntOrInts = 1,
     groups: SupportsIndex = 1,
     *,
     padding_mode: PaddingMode = "zeros",
-    layout: Layout = "NCHW",
+    layout: Layout2d = "NCHW",
     activation: Activation | None = None,
     # end
     add: Array | None = None,
@@ -232,24 +220,10 @@ def conv2d(
         tolerance,
         # end
     )  # fmt: skip
-    x = arguments.layer_array("input", input)
-    w, b = _parameters(weight, bias)
-    layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
-    problem = layer.problem(x.shape)
-    request = Request.from_options(layer, asked)
-    arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
-    if problem.batch == 0:  # not worth a compiler
-        return np.empty(problem.output_shape, x.dtype) if out is None else out
-    prepared = _prepared(problem.sewn(arrays.seams), request)
-    w, b = arguments.computed_with(w), None if b is None else arguments.computed_with(b)
-    slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
-    packed = prepared.pack(memory.contiguous(w, "weight"))
-    b = None if b is None else memory.contiguous(b, "bias")
-    y = arrays.apply(prepared, packed, b, slopes)
-    return y if out is None else out
+    return convolve(2, input, weight, bias, asked, add, add_after, out)
 
 
-class Conv2d:
+class Conv2d(Convolution):
     """A convolution with fixed weights and options, which packs the weights only once.
 
     Arguments and errors are the same as for `conv2d`, which explains them. Weight and bias are
@@ -264,18 +238,20 @@ class Conv2d:
     (1, 2, 5, 5)
     """
 
+    rank = 2
+
     def __init__(
         self,
         weight: Array,
         bias: Array | None = None,
         # parameters: stride ... tolerance
-        stride: IntOrPair = 1,
+        stride: IntOrInts = 1,
         padding: Padding = 0,
-        dilation: IntOrPair = 1,
+        dilation: IntOrInts = 1,
         groups: SupportsIndex = 1,
         *,
         padding_mode: PaddingMode = "zeros",
-        layout: Layout = "NCHW",
+        layout: Layout2d = "NCHW",
         activation: Activation | None = None,
         algorithm: Algorithm = "auto",
         tile: Tile | None = None,
@@ -298,180 +274,220 @@ class Conv2d:
             workspace_limit, tolerance,
             # end
         )  # fmt: skip
-        w, b = _parameters(weight, bias)
-        self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
-        self._request = Request.from_options(self._layer, asked)
-        self._dtype = w.dtype
-        w = arguments.computed_with(w)
-        self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
-        self._weight[...] = w
-        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
-        self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
-        self._forget()
+        super().__init__(weight, bias, asked)
 
-    def __call__(
+
+def conv1d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    # parameters of 1: stride ... activation
+    stride: IntOrInts = 1,
+    padding: Padding = 0,
+    dilation: IntOrInts = 1,
+    groups: SupportsIndex = 1,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    layout: Layout1d = "NCW",
+    activation: Activation | None = None,
+    # end
+    add: Array | None = None,
+    add_after: Array | None = None,
+    # parameters of 1: algorithm ... tolerance
+    algorithm: Algorithm = "auto",
+    tile: Tile | None = None,
+    points: Points | None = None,
+    moduli: Moduli | None = None,
+    order: Order | None = None,
+    edge: Edge = "discard",
+    border: Border = "unswitch",
+    filter_dtype: FilterType | None = None,
+    product_dtype: ProductType | None = None,
+    threads: SupportsIndex | None = None,
+    workspace_limit: SupportsIndex | None = None,
+    tolerance: Real | None = None,
+    # end
+    out: NDArray | None = None,
+) -> NDArray:
+    """Return activation(convolution + bias + ``add``) + ``add_after``, of signals and filters.
+
+    This is `conv2d` with one axis, which explains all arguments and errors. ``input`` is (N, C, W);
+    (C, W), one signal; or (W,), one signal of one channel. With ``layout="NWC"`` the channels come
+    last. ``weight`` is (M, C/groups, KW), the result (N, M, OW) or (N, OW, M). What `conv2d` takes
+    as (height, width) is a number here, or a tuple of one. ``padding`` may be ((left, right),).
+
+    "winograd2d" and "winograd1d" are algorithms of two axes. Winograd's in one is "mcmr".
+
+    >>> import numpy as np
+    >>> from winogen import conv1d
+    >>> signal = np.arange(6, dtype=np.float32)
+    >>> conv1d(signal, np.ones((1, 1, 3), np.float32), padding="same")[0].tolist()
+    [1.0, 3.0, 6.0, 9.0, 12.0, 9.0]
+    """
+    asked = Options(
+        # arguments: stride ... tolerance
+        stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+        points, moduli, order, edge, border, filter_dtype, product_dtype, threads, workspace_limit,
+        tolerance,
+        # end
+    )  # fmt: skip
+    return convolve(1, input, weight, bias, asked, add, add_after, out)
+
+
+class Conv1d(Convolution):
+    """A convolution of one axis with fixed weights and options: see `conv1d` and `Conv2d`.
+
+    >>> import numpy as np, winogen
+    >>> conv = winogen.Conv1d(np.ones((2, 3, 3), np.float32), padding="same")
+    >>> conv(np.ones((1, 3, 5), np.float32))[0, 0].tolist()
+    [6.0, 9.0, 9.0, 9.0, 6.0]
+    """
+
+    rank = 1
+
+    def __init__(
         self,
-        input: Array,
-        out: NDArray | None = None,
+        weight: Array,
+        bias: Array | None = None,
+        # parameters of 1: stride ... tolerance
+        stride: IntOrInts = 1,
+        padding: Padding = 0,
+        dilation: IntOrInts = 1,
+        groups: SupportsIndex = 1,
         *,
-        add: Array | None = None,
-        add_after: Array | None = None,
-    ) -> NDArray:
-        """Return activation(conv + bias + add) + add_after, in ``out`` if given; see `conv2d`."""
-        x = input if type(input) is np.ndarray else arguments.array("input", input)
-        if x.dtype != self._dtype:
-            arguments.layer_array("input", x)  # names a dtype that is wrong altogether
-            return self._for(x.dtype)(x, out, add=add, add_after=add_after)
-        shape = x.shape
-        if out is None and add is None and add_after is None and x.flags.c_contiguous:
-            prepared, packed = self.bound(shape)
-            y = memory.empty(prepared.output_shape, self._dtype, "output")
-            if not x.flags.aligned:
-                x = memory.contiguous(x, "input")
-            prepared.run(x, packed, self._bias, y, self._slopes)
-            return y
-        bound = self._bound.get(shape)
-        problem = bound[0].problem if bound else self._layer.problem(shape)
-        arrays = _Arrays.of(problem, x, out, add, add_after, {})
-        plain = arrays.seams == problem.seams
-        prepared, packed = self.bound(shape, None if plain else arrays.seams)
-        y = arrays.apply(prepared, packed, self._bias, self._slopes)
-        return y if out is None else out
+        padding_mode: PaddingMode = "zeros",
+        layout: Layout1d = "NCW",
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Points | None = None,
+        moduli: Moduli | None = None,
+        order: Order | None = None,
+        edge: Edge = "discard",
+        border: Border = "unswitch",
+        filter_dtype: FilterType | None = None,
+        product_dtype: ProductType | None = None,
+        threads: SupportsIndex | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+    ):
+        asked = Options(
+            # arguments: stride ... tolerance
+            stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+            points, moduli, order, edge, border, filter_dtype, product_dtype, threads,
+            workspace_limit, tolerance,
+            # end
+        )  # fmt: skip
+        super().__init__(weight, bias, asked)
 
-    def bound(
-        self, shape: tuple[int, ...], seams: Seams | None = None
-    ) -> tuple[Prepared, tuple[Any, ...]]:
-        """Return what computes inputs of this shape, and the packed weights for it.
 
-        ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
-        instead of arrays: see `Prepared.run_at`.
-        """
-        key = shape if seams is None else (shape, seams)
-        return self._bound.get(key) or self._bind(key, shape, seams)
+def conv3d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    # parameters of 3: stride ... activation
+    stride: IntOrInts = 1,
+    padding: Padding = 0,
+    dilation: IntOrInts = 1,
+    groups: SupportsIndex = 1,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    layout: Layout3d = "NCDHW",
+    activation: Activation | None = None,
+    # end
+    add: Array | None = None,
+    add_after: Array | None = None,
+    # parameters of 3: algorithm ... tolerance
+    algorithm: Algorithm = "auto",
+    tile: Tile | None = None,
+    points: Points | None = None,
+    moduli: Moduli | None = None,
+    order: Order | None = None,
+    edge: Edge = "discard",
+    border: Border = "unswitch",
+    filter_dtype: FilterType | None = None,
+    product_dtype: ProductType | None = None,
+    threads: SupportsIndex | None = None,
+    workspace_limit: SupportsIndex | None = None,
+    tolerance: Real | None = None,
+    # end
+    out: NDArray | None = None,
+) -> NDArray:
+    """Return activation(convolution + bias + ``add``) + ``add_after``, of volumes and filters.
 
-    def plan(
+    This is `conv2d` with three axes, which explains all arguments and errors. ``input`` is (N, C,
+    D, H, W); (C, D, H, W), one volume; or (D, H, W), one volume of one channel. With
+    ``layout="NDHWC"`` the channels come last. ``weight`` is (M, C/groups, KD, KH, KW), the result
+    (N, M, OD, OH, OW) or (N, OD, OH, OW, M). What `conv2d` takes as (height, width) is (depth,
+    height, width) here, and ``padding`` may be ((front, back), (top, bottom), (left, right)).
+
+    "winograd2d" and "winograd1d" are algorithms of two axes. Winograd's in three is "mcmr": it
+    transforms planes and sums over the taps along the depth, so that a tile is (1, m_h, m_w), and
+    stride and dilation along the depth are free.
+
+    >>> import numpy as np
+    >>> from winogen import conv3d
+    >>> volume, box = np.ones((4, 4, 4), np.float32), np.ones((1, 1, 3, 3, 3), np.float32)
+    >>> conv3d(volume, box, padding="same")[0, 0].tolist()[0]
+    [8.0, 12.0, 12.0, 8.0]
+    """
+    asked = Options(
+        # arguments: stride ... tolerance
+        stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+        points, moduli, order, edge, border, filter_dtype, product_dtype, threads, workspace_limit,
+        tolerance,
+        # end
+    )  # fmt: skip
+    return convolve(3, input, weight, bias, asked, add, add_after, out)
+
+
+class Conv3d(Convolution):
+    """A convolution of three axes with fixed weights and options: see `conv3d` and `Conv2d`.
+
+    >>> import numpy as np, winogen
+    >>> conv = winogen.Conv3d(np.ones((2, 3, 1, 3, 3), np.float32))
+    >>> print(conv.plan((1, 3, 4, 5, 5)).output_shape)
+    (1, 2, 4, 3, 3)
+    """
+
+    rank = 3
+
+    def __init__(
         self,
-        input_shape: tuple[int, ...] | list[int],
-        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
-    ) -> Plan:
-        """Return what a call with an input of this shape does, and what it costs.
-
-        ``dtype``: of the input, by default the weights'. Compiles the kernels if that has not been
-        done yet. Raises InvalidValue for a shape that does not fit the weights, InvalidType for
-        such a dtype, and BuildError.
-        """
-        if dtype is not None:
-            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-            if asked != self._dtype:
-                return self._for(asked).plan(input_shape)
-        return replace(self._prepare(input_shape).plan(), machine=described())
-
-    def __repr__(self) -> str:
-        shape, request = self._layer.weight_shape, self._request
-        return f"<Conv2d weight {shape} {self._layer.dtype}, algorithm {request.algorithm!r}>"
-
-    _STATE = ("_layer", "_request", "_dtype", "_weight", "_bias", "_slopes")
-
-    def __getstate__(self) -> dict:
-        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
-        return {name: getattr(self, name) for name in self._STATE}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Prepared, packed weights)
-        # Kernel -> packed weights, as long as an input shape needs them.
-        self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
-        self._lock = Lock()
-        self._twins: dict[np.dtype, Conv2d] = {}
-
-    def _for(self, dtype: np.dtype) -> Conv2d:
-        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
-        twin = self._twins.get(dtype)
-        if twin is None:
-            name = arguments.layer_dtype(dtype, self._dtype)
-            twin = self.__class__.__new__(self.__class__)
-            state = self.__getstate__() | {"_dtype": dtype}
-            twin.__setstate__(state | {"_layer": replace(self._layer, dtype=name)})
-            self._twins[dtype] = twin
-        return twin
-
-    def _prepare(self, input_shape: Any) -> Prepared:
-        return _prepared(self._layer.problem(input_shape), self._request)
-
-    def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
-        problem = self._layer.problem(shape)
-        prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
-        with self._lock:  # weights are packed once even if several threads call at once
-            entry = prepared, prepared.pack(self._weight, self._packed)
-            if len(self._bound) >= _SHAPES_KEPT:
-                del self._bound[next(iter(self._bound))]
-            self._bound[key] = entry
-        return entry
+        weight: Array,
+        bias: Array | None = None,
+        # parameters of 3: stride ... tolerance
+        stride: IntOrInts = 1,
+        padding: Padding = 0,
+        dilation: IntOrInts = 1,
+        groups: SupportsIndex = 1,
+        *,
+        padding_mode: PaddingMode = "zeros",
+        layout: Layout3d = "NCDHW",
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Points | None = None,
+        moduli: Moduli | None = None,
+        order: Order | None = None,
+        edge: Edge = "discard",
+        border: Border = "unswitch",
+        filter_dtype: FilterType | None = None,
+        product_dtype: ProductType | None = None,
+        threads: SupportsIndex | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+    ):
+        asked = Options(
+            # arguments: stride ... tolerance
+            stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+            points, moduli, order, edge, border, filter_dtype, product_dtype, threads,
+            workspace_limit, tolerance,
+            # end
+        )  # fmt: skip
+        super().__init__(weight, bias, asked)
 
 
-def _prepared(problem: Problem, request: Request) -> Prepared:
-    """The problem planned for this machine."""
-    return prepare(problem, request, host_target(), current(), Environment.now())
-
-
-def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The weights and bias as arrays of one dtype, the shape of the bias checked."""
-    w = arguments.layer_array("weight", weight)
-    if bias is None:
-        return w, None
-    b = arguments.layer_array("bias", bias)
-    if not (arguments.dtype_name(w.dtype) in NARROW_TYPES and b.dtype == np.float32):
-        arguments.same_dtype("bias", b, w.dtype, "weight")
-    if w.ndim == 4 and b.shape != w.shape[:1]:
-        raise InvalidValue(
-            f"bias: got shape {b.shape}; allowed: {w.shape[:1]}, one value per filter of weight"
-        )
-    return w, b
-
-
-class _Arrays(NamedTuple):
-    """The arrays of one call, checked and ready for its kernels."""
-
-    x: np.ndarray
-    out: np.ndarray | None
-    add: np.ndarray | None
-    add_after: np.ndarray | None
-    seams: Seams
-
-    @classmethod
-    def of(
-        cls, problem: Problem, x: np.ndarray, out: Any, add: Any, add_after: Any, others: dict
-    ) -> _Arrays:
-        """Return them; raises InvalidType and InvalidValue. ``others``: ``out`` is none of them."""
-        layout, shape = problem.layer.layout, problem.output_shape
-        named = {"add": add, "add_after": add_after}
-        terms = {name: None if value is None else seams.added(name, value, shape, x.dtype)
-                 for name, value in named.items()}  # fmt: skip
-        view, around = None, problem.layer.filters
-        if out is not None:
-            view, around = seams.writeable(
-                out, shape, x.dtype, layout, {"input": x, **terms, **others}
-            )
-        x, channels = seams.readable("input", x, layout)
-        totals = {"add": 0, "add_after": 0}
-        for name, array in terms.items():
-            if array is not None:
-                terms[name], totals[name] = seams.readable(name, array, layout)
-        return cls(x, view, **terms, seams=Seams(channels, around, **totals))
-
-    def apply(
-        self,
-        prepared: Prepared,
-        packed: tuple[Any, ...],
-        bias: np.ndarray | None,
-        slopes: np.ndarray | None,
-    ) -> np.ndarray:
-        """Run the kernels; returns ``out``, or a new array."""
-        y = self.out
-        if y is None:
-            y = memory.empty(prepared.output_shape, self.x.dtype, "output")
-        prepared.run(self.x, packed, bias, y, slopes, self.add, self.add_after)
-        return y
+CONVOLUTIONS: dict[int, Any] = {made.rank: made for made in (Conv1d, Conv2d, Conv3d)}

@@ -26,9 +26,12 @@ from winogen.records import (
     Target,
 )
 from winogen.records.target import spelled
-from winogen.typing import Layout
+from winogen.typing import Layout, Layout1d, Layout2d, Layout3d
 
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+# By rank; channels first, then channels last.
+LAYOUTS: dict[int, tuple[Layout, Layout]] = {
+    rank: get_args(layouts) for rank, layouts in enumerate((Layout1d, Layout2d, Layout3d), 1)
+}
 DTYPES = COMPUTED_TYPES
 DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 
@@ -157,58 +160,70 @@ def positive(argument: str, value: Any, allowed: str) -> float:
     return number
 
 
-def pair(argument: str, value: Any, least: int) -> tuple[int, int]:
-    """Return (height, width) from an int for both axes, or from one or two of them (as torch)."""
+# By rank: what several numbers are called, in errors.
+_SEVERAL = ("", "a tuple (width,)", "a pair (height, width)", "a triple (depth, height, width)")
+_SIDES = (
+    "",
+    "((left, right),)",
+    "((top, bottom), (left, right))",
+    "((front, back), (top, bottom), (left, right))",
+)
+
+
+def several(rank: int) -> str:
+    """Return what a number for each axis is called, in errors.
+
+    >>> several(2)
+    'a pair (height, width)'
+    """
+    return _SEVERAL[rank]
+
+
+def per_axis(argument: str, value: Any, least: int, rank: int) -> tuple[int, ...]:
+    """Return a number for each axis from an int for all, or from one or ``rank`` (as torch)."""
     kind = "non-negative" if least == 0 else "positive"
-    allowed = f"a {kind} int or a pair (height, width) of them"
+    allowed = f"a {kind} int or {several(rank)} of them"
     if not isinstance(value, (tuple, list)):
-        number = whole(argument, value, least, allowed)
-        return number, number
-    if len(value) not in (1, 2):
+        return (whole(argument, value, least, allowed),) * rank
+    if len(value) not in (1, rank):
         raise InvalidValue(f"{argument}: got {_short(value)}; allowed: {allowed}")
     numbers = [whole(argument, item, least, allowed) for item in value]
-    return numbers[0], numbers[-1]
+    return tuple(numbers * rank)[:rank]
 
 
 def padding(
     value: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> tuple[int, int, int, int]:
-    """Return (top, bottom, left, right).
+) -> tuple[tuple[int, int], ...]:
+    """Return the padding before and after each axis of ``kernel``.
 
-    ``"same"`` keeps the size and puts the odd row or column at the bottom and right, as torch
-    does; it needs stride 1. ``"valid"`` is 0. Raises InvalidType or InvalidValue.
+    ``"same"`` keeps the size and puts what is odd behind the axis, as torch does; it needs stride
+    1. ``"valid"`` is 0. Raises InvalidType or InvalidValue.
     """
-    allowed = (
-        "a non-negative int, a pair (height, width), "
-        '((top, bottom), (left, right)), "same" or "valid"'
-    )
+    rank = len(kernel)
+    allowed = f'a non-negative int, {several(rank)}, {_SIDES[rank]}, "same" or "valid"'
     if isinstance(value, str):
         if value == "valid":
-            return 0, 0, 0, 0
+            return ((0, 0),) * rank
         if value != "same":
             raise InvalidValue(f"padding: got {value!r}; allowed: {allowed}")
-        if stride != (1, 1):
+        if max(stride) > 1:
             raise InvalidValue(f'padding: got "same" with stride {stride}; allowed: stride 1')
-        height, width = (d * (k - 1) for k, d in zip(kernel, dilation))
-        return height // 2, height - height // 2, width // 2, width - width // 2
-    if isinstance(value, (tuple, list)) and any(isinstance(item, (tuple, list)) for item in value):
-        if len(value) != 2:
+        sums = [d * (k - 1) for k, d in zip(kernel, dilation)]
+        return tuple((both // 2, both - both // 2) for both in sums)
+    if not isinstance(value, (tuple, list)):
+        number = whole("padding", value, 0, allowed)
+        return ((number, number),) * rank
+    nested = any(isinstance(item, (tuple, list)) for item in value)
+    if len(value) != rank and (nested or len(value) != 1):
+        raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
+    sides = []
+    for item in value:
+        ends = item if isinstance(item, (tuple, list)) else (item, item)
+        if len(ends) != 2:
             raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
-        sides: list[int] = []
-        for item in value:
-            ends = item if isinstance(item, (tuple, list)) else (item, item)
-            if len(ends) != 2:
-                raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
-            sides += [whole("padding", end, 0, allowed) for end in ends]
-        top, bottom, left, right = sides
-        return top, bottom, left, right
-    if isinstance(value, (tuple, list)):
-        if len(value) not in (1, 2):
-            raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
-        numbers = [whole("padding", item, 0, allowed) for item in value]
-        return numbers[0], numbers[0], numbers[-1], numbers[-1]
-    number = whole("padding", value, 0, allowed)
-    return number, number, number, number
+        before, after = (whole("padding", end, 0, allowed) for end in ends)
+        sides.append((before, after))
+    return tuple(sides * rank)[:rank]
 
 
 def threads(value: Any) -> int:

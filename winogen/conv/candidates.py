@@ -12,7 +12,7 @@ from winogen.codegen import transforms
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import MOST_POINTS, Axes, Request
+from winogen.conv.request import MOST_POINTS, Request
 from winogen.errors import Unsupported
 from winogen.kernels import (
     Variant,
@@ -82,7 +82,8 @@ def precisions(layer: Layer, request: Request, target: Target) -> list[Precision
         Precision.of(layer.dtype, filters, products)
         for filters, products in _NARROW
         # No error is less than that of rounding one factor.
-        if 2.0 ** -(NUMBERS[filters or products or layer.dtype].bits + 1) < request.tolerance
+        if not (layer.rank == 3 and products)  # which have no kernels for volumes
+        and 2.0 ** -(NUMBERS[filters or products or layer.dtype].bits + 1) < request.tolerance
     ]
     return [None, *(one for one in narrow if _computes(request.algorithm, one, target))]
 
@@ -111,7 +112,7 @@ def _with_numbers(
 ) -> Iterator[Choice]:
     layer, asked = problem.layer, request.algorithm
     numbers = precision or Precision.of(layer.dtype)
-    names = algorithms(numbers, target) if asked == "auto" else (asked,)
+    names = algorithms(numbers, target, layer.rank) if asked == "auto" else (asked,)
     for algorithm in names:
         plain = Choice(
             algorithm,
@@ -127,15 +128,17 @@ def _with_numbers(
                 for sizes in _register_blocks(problem, plain, target):
                     yield replace(plain, sizes=sizes)
             continue
-        if asked == "auto" and not is_winograd_worth_it(layer):
+        if asked == "auto" and not is_winograd_worth_it(layer, request.edge):
             continue
-        sample = replace(plain, tile=(1, 1))
+        sample = replace(plain, tile=(1,) * layer.rank)
         variant = _variant(problem, sample, target)
         if asked == "auto" and not variant.suits(work_of(problem, sample, target)):
             continue
-        largest = variant.largest_tile if request.tile == (None, None) else None
+        largest = variant.largest_tile if not request.tile else None
         ordered = replace(plain, order=request.order)
-        yield from _tiled(ordered, layer.kernel, request.tile, request.points, largest)
+        yield from _tiled(
+            ordered, layer.kernel, layer.stride, request.tile, request.points, largest
+        )
 
 
 def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
@@ -154,34 +157,50 @@ def _register_blocks(problem: Problem, choice: Choice, target: Target) -> list[S
     return [one for one in sizes if one]
 
 
-def is_winograd_worth_it(layer: Layer) -> bool:
+def is_winograd_worth_it(layer: Layer, edge: str = "discard") -> bool:
     """Whether `auto` considers Winograd algorithms: they apply, and their transforms ship."""
     return (
-        layer.stride == (1, 1)
-        and layer.dilation == (1, 1)
-        and max(layer.kernel) > 1
-        and all(taps == 1 or transforms.is_shipped(2, taps) for taps in layer.kernel)
+        (edge == "discard" or max(layer.dilation[-2:]) == 1)
+        and layer.in_tiles
+        # A filter no longer than the stride has outputs that share no inputs: nothing to gain.
+        and any(axis.kernel > axis.stride for axis in layer.plane)
+        and all(
+            axis.kernel == 1 or transforms.is_shipped(2, axis.kernel, stride=axis.stride)
+            for axis in layer.plane
+        )
     )
 
 
 @lru_cache(maxsize=1024)  # the same for most layers of a net
 def _tiled(
-    choice: Choice, kernel: Axes, tile: Any, points: Any, largest: int | None
+    choice: Choice,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    tile: Any,
+    points: Any,
+    largest: int | None,
 ) -> tuple[Choice, ...]:
     """The choice with every tile, at most the largest, and points that are left open."""
+    rank = len(kernel)
+    open_ = (None,) * rank
+    transformed = general(choice.algorithm).transforms_along(rank)
     along = [
-        _ways(m, one, taps) if transformed else [(1, None)]
-        for m, one, taps, transformed in zip(tile, points, kernel, general(choice.algorithm).along)
+        _ways(m, one, taps, step) if is_transformed else [(1, None)]
+        for m, one, taps, step, is_transformed in zip(
+            tile or open_, points or open_, kernel, stride, transformed
+        )
     ]
-    pairs = (tuple(zip(*pair)) for pair in product(*along))
+    ways = (tuple(zip(*way)) for way in product(*along))
     return tuple(
-        replace(choice, tile=tiles, points=both)
-        for tiles, both in pairs
+        replace(choice, tile=tiles, points=sets if any(sets) else ())
+        for tiles, sets in ways
         if largest is None or max(tiles) <= largest
     )
 
 
-def _ways(tile: int | None, points: Points | None, taps: int) -> list[tuple[int, Points | None]]:
+def _ways(
+    tile: int | None, points: Points | None, taps: int, stride: int
+) -> list[tuple[int, Points | None]]:
     """The tile sizes to try along one axis, each with its points; None: the default points.
 
     Where both are left open, transforms with the modulus x^2 + 1 are tried, too. They
@@ -191,6 +210,8 @@ def _ways(tile: int | None, points: Points | None, taps: int) -> list[tuple[int,
         return [(tile, points)]
     if taps == 1:
         return [(1, points)]  # nothing to save along this axis, and F(1,1) is exact
+    if stride > 1:
+        return [(m, None) for m in transforms.shipped_tiles(taps, stride=stride)] or [(2, None)]
     ways: list[tuple[int, Points | None]] = [
         (m, points) for m in range(2, _POINTS - taps + 2) if transforms.is_shipped(m, taps)
     ]

@@ -8,11 +8,12 @@ from math import prod
 from typing import Any
 
 from winogen.codegen import transforms
-from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Axes
+from winogen.conv.problem import Layer, Problem, Sizes, plane_of
 from winogen.kernels import general
+from winogen.kernels.work import joint_products
 from winogen.program.summation import PROGRAM
-from winogen.records import Points, Precision, Sizes
+from winogen.records import AXES, Points, Precision
+from winogen.records import Sizes as Tuned
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Choice:
     """
 
     algorithm: str
-    tile: Axes | None = None  # outputs of one tile; None without tiles
-    points: tuple[Points | None, Points | None] = (None, None)  # None: the default points
+    tile: Sizes | None = None  # outputs of one tile along each axis; None without tiles
+    points: tuple[Points | None, ...] = ()  # of each axis, None: the default points; (): of all
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
     order: str = PROGRAM  # how transforms add
-    sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
+    sizes: Tuned = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
     parameters: Any = None  # of the variant itself; None: its usual ones
     variant: str = ""  # of the algorithm's family; "": the first that applies
@@ -48,14 +49,20 @@ class Choice:
     @property
     def tag(self) -> str:
         """What its transforms are called in the catalog besides m and r, and along which axis if
-        not along both: "", "gaussian" or "gaussian height".
+        not along all with tiles: "", "gaussian" or "gaussian height".
         """
-        tags = [points.tag if points else "" for points in self.points]
-        if not any(tags):
+        names = AXES[-len(self.points) :]
+        along = [
+            (points.tag if points else "", name)
+            for points, name, m in zip(self.points, names, self.tile or ())
+            if m > 1
+        ]
+        tagged = [(tag, name) for tag, name in along if tag]
+        if not tagged:
             return ""
-        if all(tags) or 1 in (self.tile or ()):
-            return tags[0] or tags[1]
-        return f"{tags[0]} height" if tags[0] else f"{tags[1]} width"
+        (tag, _), *_ = tagged
+        named = [] if len(tagged) == len(along) else [name for _, name in tagged]
+        return " ".join([tag, *named])
 
 
 @dataclass(frozen=True)
@@ -86,17 +93,18 @@ def multiplications(problem: Problem, choice: Choice) -> int:
     """Return the element-wise multiplications of one call, over the batch, tile waste included.
 
     Winograd: products of a tile · tiles · (C/groups) · M, and KH times that for `winograd1d`,
-    whose tiles are rows; outputs computed directly: (C/groups) · M · KH · KW each.
+    whose tiles are rows; outputs computed directly: (C/groups) · M · KH · KW each. With three axes,
+    tiles are planes, KD times that.
     """
     if choice.tile is None:
         return problem.direct_multiplications
-    outputs = prod(problem.output_size)
+    outputs = prod(plane_of(problem.output_size))
     rim = outputs - rectangles(problem, choice)[0].size
     return _tile_products(problem, choice) + problem.direct_multiplications // outputs * rim
 
 
 def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
-    """Return the outputs of the chosen algorithm, then the outputs left to `direct`.
+    """Return the outputs of a plane of the chosen algorithm, then those left to `direct`.
 
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.
@@ -105,8 +113,8 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     _, (height, width) = problem.sizes(in_row)
     if choice.tile is None or choice.edge == "discard":
         return (Rectangle(0, height, 0, width, in_row),)
-    rows = height - height % choice.tile[0]
-    cols = width - width % choice.tile[1]
+    tall, wide = plane_of(choice.tile)
+    rows, cols = height - height % tall, width - width % wide
     if not rows or not cols:
         return Rectangle(0, 0, 0, 0), Rectangle(0, height, 0, width)
     rim = (Rectangle(rows, height, 0, width), Rectangle(0, rows, cols, width))
@@ -128,33 +136,55 @@ def calls(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
 
 
 def axes(layer: Layer, choice: Choice) -> tuple[Any, Any]:
-    """Return the 1D algorithms along height and width; (None, None) without tiles."""
+    """Return the 1D algorithms along height and width; (None, None) without tiles.
+
+    An axis that stays as it is is left alone by F(1, 1), as is a height that is not there.
+    """
     if choice.tile is None:
         return None, None
-    return _axes(layer.kernel, choice.algorithm, choice.tile, choice.points, choice.order)
+    numbers = choice.precision or Precision.of(layer.dtype)
+    return _axes(
+        layer.kernel,
+        layer.stride,
+        choice.algorithm,
+        choice.tile,
+        choice.points,
+        choice.order,
+        general(choice.algorithm, numbers).joins,
+    )
 
 
 @lru_cache(maxsize=4096)
 def _axes(
-    kernel: Axes,
+    kernel: Sizes,
+    stride: Sizes,
     algorithm: str,
-    tile: Axes,
-    points: tuple[Points | None, Points | None],
+    tile: Sizes,
+    points: tuple[Points | None, ...],
     order: str,
+    joins: bool,
 ) -> tuple[Any, Any]:
-    # An axis that stays as it is is left alone by F(1, 1).
+    sets = points or (None,) * len(tile)
     height, width = (
-        transform_of(m, taps if transformed else 1, axis, order)
-        for m, taps, axis, transformed in zip(tile, kernel, points, general(algorithm).along)
+        transform_of(m, taps, axis, order, step) if transformed else transform_of(1, 1, None, order)
+        for m, taps, step, axis, transformed in zip(
+            plane_of(tile),
+            plane_of(kernel),
+            plane_of(stride),
+            plane_of(sets, None),
+            general(algorithm).along,
+        )
     )
-    return height, width
+    return transforms.joined(height, width) if joins else (height, width)
 
 
 @lru_cache(maxsize=1024)
-def transform_of(m: int, taps: int, points: Points | None, order: str) -> transforms.Transform:
+def transform_of(
+    m: int, taps: int, points: Points | None, order: str, stride: int = 1
+) -> transforms.Transform:
     """Return F(m, taps) of these points or moduli, of an entry of the catalog, or the default."""
     if points is None:
-        return transforms.load(m, taps, order=order)
+        return transforms.load(m, taps, order=order, stride=stride)
     if points.kind == "catalog":
         name = transforms.entry_name(m, taps, points.tag)
         return transforms.load(m, taps, name=name, order=order)
@@ -166,21 +196,25 @@ def transform_of(m: int, taps: int, points: Points | None, order: str) -> transf
 def _tile_products(problem: Problem, choice: Choice) -> int:
     assert choice.tile is not None
     layer, part = problem.layer, rectangles(problem, choice)[0]
-    tiles = -(-part.row_end // choice.tile[0]) * -(-part.col_end // choice.tile[1])
+    tall, wide = plane_of(choice.tile)
+    tiles = -(-part.row_end // tall) * -(-part.col_end // wide) * prod(problem.output_size[:-2])
     pairs = layer.filters * layer.channels // layer.groups
-    products = [
-        _products(choice, axis, taps) if transformed else taps
-        for axis, (taps, transformed) in enumerate(
-            zip(layer.kernel, general(choice.algorithm).along)
-        )
-    ]
-    return problem.batch * tiles * prod(products) * pairs
+    variant = general(choice.algorithm)
+    along = variant.transforms_along(layer.rank)
+    products = prod(
+        _products(choice, axis, taps, layer.stride[axis]) if transformed else taps
+        for axis, (taps, transformed) in enumerate(zip(layer.kernel, along))
+    )
+    if variant.joins and any(points and points.kind != "points" for points in choice.points):
+        height, width = axes(layer, choice)
+        products = products // (height.products * width.products) * joint_products(height, width)
+    return problem.batch * tiles * products * pairs
 
 
-def _products(choice: Choice, axis: int, taps: int) -> int:
+def _products(choice: Choice, axis: int, taps: int, stride: int) -> int:
     """Multiplications of one tile along an axis: one per point, more for moduli."""
     assert choice.tile is not None
-    m, points = choice.tile[axis], choice.points[axis]
-    if points is None or points.kind == "points":
+    m, points = choice.tile[axis], choice.points[axis] if choice.points else None
+    if stride == 1 and (points is None or points.kind == "points"):
         return m + taps - 1
-    return transform_of(m, taps, points, choice.order).products
+    return transform_of(m, taps, points, choice.order, stride).products

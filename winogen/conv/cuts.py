@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from winogen.conv.choice import Choice, Cut, Rectangle, axes, calls, rectangles
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Problem, plane_of
 from winogen.kernels import Stack, Work, assign, blocks, named
 from winogen.kernels.spec import KernelSpec
+from winogen.kernels.work import Deep
 from winogen.records import Machine, Precision, Strides, Target
+
+if TYPE_CHECKING:
+    from winogen.conv.stock import Stock
 
 # The most workspace of one thread, without a `workspace_limit`.
 WORKSPACE = 4 << 20
 # Tiles (or pixels) of a block, at most: the sizes that the cost model chooses from.
 BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
+PLANES = np.array([1, 2, 3, 4, 6, 8, 16])  # of outputs, that share a block of volumes
 PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
 
 
@@ -46,10 +51,21 @@ class Missed:
 
     seconds: float
     algorithm: str
-    tile: tuple[int, int] | None
+    tile: tuple[int, ...] | None
     gain: float  # how many times as fast as what runs instead
     kernels: tuple[str, ...]  # that are not at hand, by name
     reason: str  # why these are not compiled now; "": in the background they are
+
+    @classmethod
+    def told(cls, problem: Problem, ways: Sequence[Any], found: list[Any], stock: Stock) -> list:
+        """Return what was ``found`` in a stock, telling what else would be first of ``ways``."""
+        if not ways or found[0] is ways[0] or not ways[0].seconds:
+            return found
+        best, taken = ways[0], found[0]
+        gain, kernels = taken.seconds / best.seconds, stock.lacking(best.specs(problem))
+        choice = best.choice
+        missed = cls(best.seconds, choice.algorithm, choice.tile, gain, kernels, stock.reason)
+        return [replace(taken, missed=missed), *found[1:]]
 
 
 @dataclass(frozen=True)
@@ -92,31 +108,38 @@ def work_of(
     layer = problem.layer
     part = part or rectangles(problem, choice)[0]
     size, output_size = problem.sizes(part.in_row)
+    layout = "NCHW" if layer.planar else "NHWC"  # of planes, as kernels see them
 
-    def strides(channels: int, size: tuple[int, int]) -> Strides:
-        return Strides.of(layer.layout, channels, *size)
+    deep, inputs, outputs = None, 1, 1
+    if layer.rank == 3 and not part.in_row:
+        axis, (inputs, *_), (outputs, *_) = layer.axes[0], problem.size, problem.output_size
+        steps = axis.kernel, problem.stride[0], axis.dilation, axis.before
+        deep = Deep(inputs, outputs, *steps)
+
+    def strides(channels: int, size: tuple[int, int], planes: int) -> Strides:
+        return Strides.of(layout, channels, *size, planes)
 
     return Work(
         algorithm=choice.algorithm,
-        layout=layer.layout,
+        layout=layout,
         precision=choice.precision or Precision.of(layer.dtype),
         target=target,
-        batch=problem.batch,
+        batch=problem.batch * outputs,
         groups=layer.groups,
         channels=layer.channels // layer.groups,
         filters=layer.filters // layer.groups,
         size=size,
         output_size=output_size,
         part=part.bounds,
-        kernel=layer.kernel,
-        stride=problem.stride,
-        dilation=layer.dilation,
-        padding=(layer.axes[0].before, layer.axes[1].before),
+        kernel=plane_of(layer.kernel),
+        stride=plane_of(problem.stride),
+        dilation=plane_of(layer.dilation),
+        padding=(layer.plane[0].before, layer.plane[1].before),
         padding_mode=layer.padding_mode,
-        input=strides(problem.seams.input, size),
-        output=strides(problem.seams.output, output_size),
-        add=strides(problem.seams.add, output_size),
-        add_after=strides(problem.seams.add_after, output_size),
+        input=strides(problem.seams.input, size, inputs),
+        output=strides(problem.seams.output, output_size, outputs),
+        add=strides(problem.seams.add, output_size, outputs),
+        add_after=strides(problem.seams.add_after, output_size, outputs),
         transforms=transforms or (None, None),
         epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
@@ -124,6 +147,7 @@ def work_of(
         sizes=choice.sizes,
         parameters=choice.parameters,
         variant=choice.variant,
+        deep=deep,
     )
 
 
@@ -180,15 +204,20 @@ def cuts(
         np.maximum(1, blocks(size, stack.m if stack else 1))
         for size, stack in zip(work.out, stacks)
     )
-    spans = variant.spans_images and problem.batch > 1
+    together = work.deep.outputs if work.deep else problem.batch  # images that may share a block
+    spans = variant.spans_images and together > 1
     if choice.cut:
-        cut = replace(choice.cut, images=min(choice.cut.images, problem.batch if spans else 1))
-        work = replace(work, **_named(cut, rows, cols, choice.threads))
+        cut = replace(choice.cut, images=min(choice.cut.images, together if spans else 1))
+        work = replace(work, **_named(cut, rows, cols, choice.threads, work.deep is not None))
     else:
         sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
         high, wide = _shapes(rows, cols, sizes, variant.rows_at_once)
         images = np.ones_like(high)
-        if spans:
+        if spans and work.deep:
+            counts = PLANES[together >= PLANES]
+            images = np.repeat(blocks(together, blocks(together, counts)), high.shape[1])[None]
+            high, wide = np.tile(high, len(counts)), np.tile(wide, len(counts))
+        elif spans:
             shared = _images(rows, cols, high, wide, sizes, problem.batch)
             images = np.concatenate([images, shared], axis=1)
             high, wide = np.tile(high, 2), np.tile(wide, 2)
@@ -226,12 +255,12 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
     )
 
 
-def _named(cut: Cut, rows: Any, cols: Any, threads: int) -> dict[str, Any]:
+def _named(cut: Cut, rows: Any, cols: Any, threads: int, deep: bool) -> dict[str, Any]:
     """The one way to cut that is asked for, as far as the map and the threads allow it."""
     high, wide = (
         np.atleast_2d(np.minimum(size, most)) for size, most in zip(cut.block, (rows, cols))
     )
-    whole = (high == rows) & (wide == cols)
+    whole = (high == rows) & (wide == cols) | deep
     return {
         "block": (high, wide),
         "images": np.where(whole, cut.images, 1),

@@ -274,8 +274,10 @@ class Prepared:
         problem, layer, choice = self.problem, self.problem.layer, self.choice
         sets: dict[str, Any] = {"points": None, "moduli": None}
         if choice.tile is not None:
-            both = axes(layer, choice)
-            sets = {name: tuple(getattr(t, name) or None for t in both) for name in sets}
+            both = (None, *axes(layer, choice))[-layer.rank :]
+            sets = {
+                name: tuple(getattr(t, name) or None if t else None for t in both) for name in sets
+            }
         main, *rim = self.calls
         errors = [
             planner.predicted_error(layer, c.choice, c.target or self.target) for c in self.ranked
@@ -305,6 +307,7 @@ class Prepared:
             sizes=choice.sizes,
             measured=self.ranked[0].measured,
             with_compiler=self.ranked[0].missed,
+            stride=layer.stride,
             predictions=tuple(
                 Prediction(c.seconds, error, c.choice.algorithm, c.choice.tile, c.choice.tag)
                 for c, error in zip(self.ranked, errors)

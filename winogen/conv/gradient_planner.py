@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from winogen.codegen.transforms import load, shipped_tiles
 from winogen.conv.accuracy import direct_error
 from winogen.conv.planner import MARGIN, PATIENCE, TOLERANCE, preferred
-from winogen.conv.problem import Pair, Problem
+from winogen.conv.problem import Pair, Problem, plane_of
 from winogen.errors import InvalidValue
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
 from winogen.records import Machine, Precision, Target
@@ -26,6 +25,10 @@ _USUAL_CHAIN = 8192
 class _Way(NamedTuple):
     seconds: float  # cycles, in fact: they are only compared
     work: GradientWork
+
+    def specs(self, problem: Problem) -> list[GradientSpec]:
+        """Return the kernel of its call."""
+        return [self.work.spec]
 
 
 def choose(
@@ -43,20 +46,16 @@ def choose(
     keeps to the ``tolerance``, CompilerNotFound if the stock has none.
     """
     wanted = _chosen(problem, tile, threads, tolerance, target, machine)
-    assert wanted is not None
-    if stock is None or stock.has([wanted.spec]):
-        return wanted
-    stock.wants([wanted.spec])
-    for one in stock.targets(target):
-        with suppress(InvalidValue):  # as some tile that is not in the stock can do
-            work = _chosen(problem, tile, threads, tolerance, one, machine, stock)
-            if work is not None:
-                return work
-    if stock.reason:
-        layer = problem.layer
-        what = "" if tile is None else f"tile {tile}, "
-        raise stock.missing(f"gradient of weights, {what}in {layer.dtype}, {layer.layout}")
-    return wanted
+    if stock is None:
+        return wanted[0].work
+    layer = problem.layer
+    what = "" if tile is None else f"tile {tile}, "
+    what = f"gradient of weights, {what}in {layer.dtype}, {layer.layout}"
+
+    def on(one: Target) -> list[_Way]:
+        return _chosen(problem, tile, threads, tolerance, one, machine, stock)
+
+    return stock.first(problem, wanted, target, on, what)[0].work
 
 
 def _chosen(
@@ -67,21 +66,23 @@ def _chosen(
     target: Target,
     machine: Machine,
     stock: Stock | None = None,
-) -> GradientWork | None:
-    """The work of the chosen tile; None where the stock has none."""
+) -> list[_Way]:
+    """The work of the chosen tile; none where the stock has none."""
     layer = problem.layer
-    tiles = [tile] if tile else tiles_of(layer.kernel)
+    tiles = [tile] if tile else tiles_of(plane_of(layer.kernel))
     works = [_work(problem, one, 1, target) for one in tiles]
-    works = [work for work in works if stock is None or stock.has([work.spec])]
-    if not works:
-        return None
-    ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
+    ways = [_Way(work.cycles(machine), work) for work in works]
+    ways.sort(key=lambda way: way.seconds)
+    if stock is not None:
+        ways = stock.among(problem, ways)
+    if not ways:
+        return []
 
     def error(way: _Way) -> float:
         count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
         return predicted_error(layer.dtype, layer.kernel, way.work.tile, count, way.work.depth)
 
-    chosen = ways[0].work
+    chosen = ways[0]
     if tile is None:
         most = (TOLERANCE if tolerance is None else tolerance) / MARGIN
         accurate = [way for way in ways if error(way) <= most]
@@ -93,10 +94,10 @@ def _chosen(
             )
         if accurate and tolerance is None:
             usual = min(direct_error(layer.dtype, _USUAL_CHAIN), most)
-            chosen = preferred(accurate[0], ways, lambda w: error(w) <= usual, PATIENCE).work
+            chosen = preferred(accurate[0], ways, lambda w: error(w) <= usual, PATIENCE)
         else:
-            chosen = accurate[0].work if accurate else min(ways, key=error).work
-    return _work(problem, chosen.tile, threads, target)
+            chosen = accurate[0] if accurate else min(ways, key=error)
+    return [_Way(chosen.seconds, _work(problem, chosen.work.tile, threads, target))]
 
 
 def tiles_of(kernel: Pair) -> list[Pair]:
@@ -123,8 +124,8 @@ def _work(problem: Problem, tile: Pair, threads: int, target: Target) -> Gradien
         groups=layer.groups,
         channels=layer.channels // layer.groups,
         filters=layer.filters // layer.groups,
-        size=problem.size,
-        output_size=problem.output_size,
+        size=plane_of(problem.size),
+        output_size=plane_of(problem.output_size),
         padding=(layer.padding[0], layer.padding[2]),
         around=problem.seams[:2],
         threads=threads,

@@ -13,7 +13,7 @@ import numpy as np
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Call, Environment, remembered
 from winogen.conv.gradient_planner import choose
-from winogen.conv.problem import Layer, Pair, Problem, Seams
+from winogen.conv.problem import Layer, Pair, Problem, Seams, plane_of
 from winogen.conv.request import MOST_POINTS
 from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue, Unsupported
@@ -91,7 +91,7 @@ def weight_gradient(
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     problem = _problem(x.shape, dy.shape, x.dtype, kernel, layout=layout, **options)
     request = _Request(
-        _tile(tile, problem.layer.kernel),
+        _tile(tile, plane_of(problem.layer.kernel)),
         arguments.threads(threads),
         None
         if tolerance is None
@@ -128,8 +128,9 @@ def _problem(
     input_shape: tuple, grad_shape: tuple, dtype: np.dtype, kernel: Any, **options: Any
 ) -> Problem:
     """The convolution whose gradient is asked for, all its shapes checked."""
-    taps = arguments.pair("kernel", kernel, 1)
-    axis = -3 if arguments.choice("layout", options["layout"], arguments.LAYOUTS) == "NCHW" else -1
+    taps = arguments.per_axis("kernel", kernel, 1, 2)
+    layout = arguments.choice("layout", options["layout"], arguments.LAYOUTS[2])
+    axis = -3 if layout == "NCHW" else -1
     shapes = {"input": input_shape, "grad_output": grad_shape}
     for name, shape in shapes.items():
         if len(shape) not in (3, 4):
@@ -144,7 +145,7 @@ def _problem(
                 f"groups: got {groups}; allowed: a divisor of the {count} channels of {name}"
             )
     for name in ("stride", "dilation"):
-        value = arguments.pair(name, options[name], 1)
+        value = arguments.per_axis(name, options[name], 1, 2)
         if value != (1, 1):
             raise Unsupported(
                 f"{name}: got {value}; allowed: 1, because the outputs of a Winograd tile are "

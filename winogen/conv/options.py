@@ -17,7 +17,7 @@ from winogen.typing import (
     Border,
     Edge,
     FilterType,
-    IntOrPair,
+    IntOrInts,
     Layout,
     Moduli,
     Order,
@@ -40,7 +40,7 @@ class Options:
 
     # What is computed
 
-    stride: IntOrPair = 1
+    stride: IntOrInts = 1
     """Pixels from one output to the next: a positive int, or (height, width)."""
 
     padding: Padding = 0
@@ -48,7 +48,7 @@ class Options:
     or ((top, bottom), (left, right)). "valid" adds none. "same" makes outputs as large as the
     input, and needs stride 1."""
 
-    dilation: IntOrPair = 1
+    dilation: IntOrInts = 1
     """Pixels from one tap of a filter to the next: a positive int, or (height, width)."""
 
     groups: SupportsIndex = 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv.cuts import Measured, Missed
 from winogen.program.summation import PROGRAM
-from winogen.records import Precision, Sizes
+from winogen.records import AXES, Precision, Sizes
 
 _CODE = ("source", "rim_source")
 
@@ -18,7 +18,7 @@ class Prediction(NamedTuple):
     seconds: float
     error: float  # max |y - y_exact| / max |y_exact| on normal data
     algorithm: str
-    tile: tuple[int, int] | None
+    tile: tuple[int, ...] | None
     tag: str  # "gaussian": with the modulus x^2 + 1
 
 
@@ -42,8 +42,8 @@ class Plan:
     layout: str
     algorithm: str  # what runs: never "auto"
     variant: str  # ... and the variant of its kernel
-    tile: tuple[int, int] | None  # outputs of one Winograd tile, height and width
-    points: tuple[tuple[str, ...] | None, ...] | None  # along height and width; None: no tiles
+    tile: tuple[int, ...] | None  # outputs of one Winograd tile, along each axis
+    points: tuple[tuple[str, ...] | None, ...] | None  # along each axis; None: no tiles
     moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
     order: str  # how the transforms add: "program" for the shortest, or row by row
     edge: str  # "discard", or "direct" where partial tiles are left to direct convolution
@@ -61,6 +61,7 @@ class Plan:
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
     with_compiler: Missed | None = None  # what would be faster, where kernels are not at hand
+    stride: tuple[int, ...] = (1, 1)  # of the layer, along each axis
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     def __str__(self) -> str:
@@ -89,9 +90,10 @@ class Plan:
             rows.append(("machine", self.machine))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        lines = [f"conv2d {self.precision.name}; {self.layout}: {head}"]
+        name = f"conv{len(self.layout) - 2}d"
+        lines = [f"{name} {self.precision.name}; {self.layout}: {head}"]
         if self.precision.plain:
-            lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
+            lines = [f"{name} {self.dtype} {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,14 +116,19 @@ class Plan:
         name = self._named(self.algorithm, self.tile)
         if self.variant != self.algorithm:
             name = f"{name}, variant {self.variant}"
-        return name if self.tile is None else f"{name}, edge {self.edge}, border {self.border}"
+        if self.tile is None:
+            return name
+        if max(self.stride) > 1:
+            name = f"{name}, stride {' x '.join(map(str, self.stride))}"
+        return f"{name}, edge {self.edge}, border {self.border}"
 
-    def _named(self, algorithm: str, tile: tuple[int, int] | None) -> str:
+    def _named(self, algorithm: str, tile: tuple[int, ...] | None) -> str:
         if tile is None:
             return algorithm
-        (m_h, m_w), (r_h, r_w) = tile, self.weight_shape[2:]
-        name = f"F({m_w},{r_w})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
-        return f"{algorithm} {name}"
+        taps = self.weight_shape[2:]
+        if algorithm == "winograd1d":
+            tile, taps = tile[-1:], taps[-1:]
+        return f"{algorithm} F({'x'.join(map(str, tile))},{'x'.join(map(str, taps))})"
 
     def _missed(self, way: Missed) -> str:
         name = self._named(way.algorithm, way.tile)
@@ -146,8 +153,8 @@ class Plan:
         rows = []
         for name, sets in (("points", self.points or ()), ("moduli", self.moduli or ())):
             texts = [None if one is None else ", ".join(one) for one in sets]
-            named = [(f"{name} (height)", texts[0]), (f"{name} (width)", texts[1])]
-            rows += [(name, texts[0])] if texts[0] == texts[1] else named
+            named = [(f"{name} ({axis})", text) for axis, text in zip(AXES[-len(texts) :], texts)]
+            rows += named if len({*texts[-2:]}) > 1 else [(name, texts[-1])] if texts else []
         if self.order != PROGRAM:
             rows.append(("transforms add", f"row by row, order {self.order}"))
         return [(name, text) for name, text in rows if text is not None]

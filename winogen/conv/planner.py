@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice, takewhile
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from winogen.conv import accuracy
@@ -15,7 +16,7 @@ from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice, axes
 from winogen.conv.cuts import Candidate, Missed, evaluate
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Request
+from winogen.conv.request import MOST_STRIDE, Request
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels import algorithms
 from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
@@ -91,50 +92,26 @@ def ranked(
     if stock is None:
         return _ranked(problem, request, target, machine, most, wisdom)
     ways: list[Candidate] = []
-    refusal: InvalidValue | None = None
     try:
         ways = _ranked(problem, request, target, machine, most, wisdom)
     except Unsupported:
         raise
-    except InvalidValue as too_much:  # another variant may keep to the limits
-        refusal = too_much
-    if ways:
-        wanted = ways[0].specs(problem)
-        if stock.has(wanted):
-            return [way for way in ways if stock.has(way.specs(problem))]
-        stock.wants(wanted)
-    for one in stock.targets(target):
+    except InvalidValue:  # another variant may keep to the limits
+        pass
+
+    def on(one: Target) -> list[Candidate]:
         usual = wisdom if one.name == target.name else None
-        try:
-            some = _ranked(problem, request, one, machine, most, usual, stock)
-        except Unsupported:
-            continue
-        except InvalidValue as too_much:
-            refusal = too_much  # the last target has the least demands
-            continue
-        if some:
-            return [replace(some[0], missed=_missed(problem, ways, some[0], stock)), *some[1:]]
-    if ways and not stock.reason:
-        return ways  # the first is compiled
-    raise refusal or stock.missing(_described(problem, request))
+        return _ranked(problem, request, one, machine, most, usual, stock)
 
-
-def _missed(
-    problem: Problem, ways: list[Candidate], taken: Candidate, stock: Stock
-) -> Missed | None:
-    if not ways or not ways[0].seconds:
-        return None
-    seconds, choice = ways[0].seconds, ways[0].choice
-    kernels = stock.lacking(ways[0].specs(problem))
-    gain = taken.seconds / seconds
-    return Missed(seconds, choice.algorithm, choice.tile, gain, kernels, stock.reason)
+    found = stock.first(problem, ways, target, on, _described(problem, request))
+    return Missed.told(problem, ways, found, stock)
 
 
 def _described(problem: Problem, request: Request) -> str:
     """What was asked for, as far as a stock may lack it."""
     layer = problem.layer
     named = {
-        "tile": None if request.tile == (None, None) else request.tile,
+        "tile": request.tile or None,
         "points": request.points if any(request.points) else None,
         "filter_dtype": request.filter_dtype,
         "product_dtype": request.product_dtype,
@@ -164,7 +141,7 @@ def _ranked(
 
     # Tiles and points of the user are taken as they are. Errors are predicted only as far as they
     # are needed, because predicting them takes longer than predicting times.
-    is_set = any(request.points) or None not in request.tile
+    is_set = request.asks_for_tiles
     most_error = tolerance_of(layer, request.tolerance) / MARGIN
     if request.tolerance is None and request.asks_for_numbers:
         most_error = _TIMES_THE_LEAST * min(map(error, fitting))
@@ -256,7 +233,7 @@ def tolerance_of(layer: Layer, tolerance: float | None) -> float:
 
 def usual_error(layer: Layer) -> float:
     """Return the error that direct convolution in frameworks is expected to have."""
-    terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
+    terms = prod(layer.weight_shape[1:])
     return _USUAL * accuracy.direct_error(layer.dtype, terms)
 
 
@@ -279,7 +256,8 @@ def _unable(layer: Layer, request: Request) -> Unsupported:
     """What "auto" says of types of numbers if none of its kernels for the layer has them."""
     name = "product_dtype" if request.product_dtype else "filter_dtype"
     allowed = "None"
-    if layer.stride == layer.dilation == (1, 1):  # where tiles gain nothing they still apply
+    # Where tiles gain nothing they still apply.
+    if layer.in_tiles and max(layer.stride[-2:]) <= MOST_STRIDE:
         numbers = Precision.of(layer.dtype, request.filter_dtype, request.product_dtype)
         allowed += f", or algorithm {', '.join(algorithms(numbers))}"
     return Unsupported(

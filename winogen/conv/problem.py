@@ -1,11 +1,14 @@
 """What is to be computed, without a word about how: the layer and the input it is applied to.
 
+Layers have one to three axes; what they have along each is a tuple in the order of `AXES`.
+
 `Layer` is all that stays the same between calls and is checked once; `Problem` adds the input's
 sizes. Both are immutable, hashable and know no arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -15,15 +18,14 @@ from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.spec import PADDING_MODES
-from winogen.records import Axis, Epilogue, Precision
+from winogen.records import AXES, Axis, Epilogue, Precision
 from winogen.typing import Layout, PaddingMode
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
 _MOST_BYTES = 2**56
 
+Sizes = tuple[int, ...]  # along each axis
 Pair = tuple[int, int]  # height, width
-
-_ONE_PIXEL = (Axis(1), Axis(1))
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Layer:
 
     filters: int  # M, over all groups
     channels: int  # C, over all groups
-    axes: tuple[Axis, Axis]  # height, width
+    axes: tuple[Axis, ...]  # one to three, as the layout says: width; height, width; depth, ...
     groups: int
     padding_mode: PaddingMode
     layout: Layout
@@ -51,71 +53,101 @@ class Layer:
         """Return the checked layer; weight_shape is (M, C/groups, KH, KW).
 
         ``options``: stride, padding, dilation, groups, padding_mode, layout and activation, as
-        `conv2d` takes them. Raises InvalidType or InvalidValue that names the argument, its value
-        and what is allowed.
+        `conv2d` takes them. The layout says how many axes there are. Raises InvalidType or
+        InvalidValue that names the argument, its value and what is allowed.
         """
         return cls.from_options(weight_shape, dtype, Options(**options))
 
     @classmethod
     def from_options(cls, weight_shape: Any, dtype: str, options: Options) -> Layer:
         """The same, of options that also say how it is computed."""
+        layouts = tuple(name for names in arguments.LAYOUTS.values() for name in names)
+        layout: Layout = arguments.choice("layout", options.layout, layouts)
+        rank = len(layout) - 2
         weight_shape = tuple(weight_shape)
-        if len(weight_shape) != 4:
+        if len(weight_shape) != rank + 2:
+            taps = ", ".join(f"K{name[0].upper()}" for name in AXES[-rank:])
             raise InvalidValue(
-                f"weight: got shape {weight_shape}; allowed: 4 axes (M, C/groups, KH, KW)"
+                f"weight: got shape {weight_shape}; allowed: {rank + 2} axes (M, C/groups, {taps})"
             )
         if min(weight_shape) <= 0:
             raise InvalidValue(f"weight: got shape {weight_shape}; allowed: axes of at least 1")
         filters, channels, *kernel = weight_shape
-        stride = arguments.pair("stride", options.stride, 1)
-        dilation = arguments.pair("dilation", options.dilation, 1)
+        stride = arguments.per_axis("stride", options.stride, 1, rank)
+        dilation = arguments.per_axis("dilation", options.dilation, 1, rank)
         groups = arguments.whole("groups", options.groups, 1, "a positive int")
         if filters % groups:
             raise InvalidValue(
                 f"groups: got {groups}; allowed: a divisor of the {filters} filters of weight"
             )
-        top, bottom, left, right = arguments.padding(options.padding, kernel, stride, dilation)
-        ends = ((top, bottom), (left, right))
+        ends = arguments.padding(options.padding, kernel, stride, dilation)
         # A kernel of one has nothing to spread apart: every algorithm may ignore its dilation.
-        height, width = (
+        axes = tuple(
             Axis(k, s, d if k > 1 else 1, *sides)
             for k, s, d, sides in zip(kernel, stride, dilation, ends)
         )
         return cls(
             filters=filters,
             channels=channels * groups,
-            axes=(height, width),
+            axes=axes,
             groups=groups,
             padding_mode=arguments.choice("padding_mode", options.padding_mode, PADDING_MODES),
-            layout=arguments.choice("layout", options.layout, arguments.LAYOUTS),
+            layout=layout,
             epilogue=arguments.activation(options.activation),
             dtype=dtype,
         )
 
     @property
-    def kernel(self) -> Pair:
-        """Taps along the height and the width."""
-        return self.axes[0].kernel, self.axes[1].kernel
+    def rank(self) -> int:
+        """How many axes there are: 1 to 3."""
+        return len(self.axes)
 
     @property
-    def stride(self) -> Pair:
-        """Height, width."""
-        return self.axes[0].stride, self.axes[1].stride
+    def planar(self) -> bool:
+        """Whether the channels come first in the layout, so that each has a plane of its own."""
+        return self.layout[1] == "C"
 
     @property
-    def dilation(self) -> Pair:
-        """Height, width; 1 where the kernel has one tap."""
-        return self.axes[0].dilation, self.axes[1].dilation
+    def plane(self) -> tuple[Axis, Axis]:
+        """The last two axes, height and width; a height of one tap where there is none."""
+        height, width = (Axis(1), *self.axes)[-2:]
+        return height, width
 
     @property
-    def padding(self) -> tuple[int, int, int, int]:
-        """Top, bottom, left, right."""
-        height, width = self.axes
-        return height.before, height.after, width.before, width.after
+    def in_tiles(self) -> bool:
+        """Whether Winograd's tiles apply: a stride or a dilation per axis, none of the latter in
+        the planes of volumes."""
+        spread = [axis for axis in self.plane if axis.dilation > 1]
+        return all(axis.stride == 1 and self.rank < 3 for axis in spread)
 
     @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        """(M, C/groups, KH, KW)."""
+    def dense(self) -> bool:
+        """Whether the outputs of a plane are neighbours that share their inputs."""
+        return all(axis.stride == axis.dilation == 1 for axis in self.plane)
+
+    @property
+    def kernel(self) -> Sizes:
+        """Taps along each axis."""
+        return tuple(axis.kernel for axis in self.axes)
+
+    @property
+    def stride(self) -> Sizes:
+        """Along each axis."""
+        return tuple(axis.stride for axis in self.axes)
+
+    @property
+    def dilation(self) -> Sizes:
+        """Along each axis; 1 where the kernel has one tap."""
+        return tuple(axis.dilation for axis in self.axes)
+
+    @property
+    def padding(self) -> Sizes:
+        """Before and after each axis: left, right; top, bottom, left, right; front, back, ..."""
+        return tuple(end for axis in self.axes for end in (axis.before, axis.after))
+
+    @property
+    def weight_shape(self) -> Sizes:
+        """(M, C/groups, KH, KW), with the taps of each axis."""
         return (self.filters, self.channels // self.groups, *self.kernel)
 
     @property
@@ -124,70 +156,72 @@ class Layer:
         return Precision.of(self.dtype).itemsize
 
     @property
-    def reach(self) -> Pair:
-        """Rows and columns of input that one output sees."""
-        return self.axes[0].reach, self.axes[1].reach
+    def reach(self) -> Sizes:
+        """What one output sees of the input along each axis."""
+        return tuple(axis.reach for axis in self.axes)
 
     @property
     def pointwise(self) -> bool:
         """Whether every output sees just the pixel at its own place."""
-        return self.axes == _ONE_PIXEL
+        return all(axis == Axis(1) for axis in self.axes)
 
     def problem(self, input_shape: Any) -> Problem:
         """Return the problem of applying the layer to an input of this shape.
 
         ``input_shape`` is (N, C, H, W); (C, H, W) for one image; or (H, W) for one image where the
-        layer has one channel. With the layout "NHWC" the channels come last. N may be 0. Raises
-        InvalidValue.
+        layer has one channel. With the layout "NHWC" the channels come last. N may be 0. Other
+        numbers of axes alike. Raises InvalidValue.
         """
-        shape = _shape(input_shape)
-        planar = self.layout == "NCHW"
-        if len(shape) == 2 and self.channels == 1:
+        shape, rank, planar = _shape(input_shape), self.rank, self.planar
+        if len(shape) == rank and self.channels == 1:
             shape = (1, *shape) if planar else (*shape, 1)
-        if len(shape) not in (3, 4):
-            axes = "N, C, H, W" if planar else "N, H, W, C"
+        if len(shape) not in (rank + 1, rank + 2):
+            alone = ", ".join(self.layout.replace("N", "").replace("C", "")) + "," * (rank == 1)
             raise InvalidValue(
-                f"input: got shape {shape}; allowed: 4 axes ({axes}), 3 without N, or (H, W) with "
-                "one channel"
+                f"input: got shape {shape}; allowed: {rank + 2} axes ({', '.join(self.layout)}), "
+                f"{rank + 1} without N, or ({alone}) with one channel"
             )
-        batch = shape[0] if len(shape) == 4 else 1
-        if planar:
-            channels, height, width = shape[-3:]
-        else:
-            height, width, channels = shape[-3:]
+        batched = len(shape) == rank + 2
+        batch = shape[0] if batched else 1
+        image = shape[batched:]
+        channels, size = (image[0], image[1:]) if planar else (image[-1], image[:-1])
         if channels != self.channels:
             groups = f" x {self.groups} groups" if self.groups > 1 else ""
             raise InvalidValue(
                 f"input: got {channels} channels in shape {shape}; allowed: {self.channels} "
                 f"(weight has {self.channels // self.groups}{groups}, layout is {self.layout})"
             )
-        if height == 0 or width == 0:
-            raise InvalidValue(f"input: got shape {shape}; allowed: height and width of at least 1")
-        self._check_padding(height, width)
-        out = self._output_size(height, width)
+        if min(size) == 0:
+            raise InvalidValue(
+                f"input: got shape {shape}; allowed: {_and(AXES[-rank:])} of at least 1"
+            )
+        self._check_padding(size)
+        out = self._output_size(size)
         seams = Seams(self.channels, self.filters)
-        problem = Problem(self, batch, (height, width), out, seams, batched=len(shape) == 4)
+        problem = Problem(self, batch, size, out, seams, batched)
         for name, count in (("input", problem.input_shape), ("output", problem.output_shape)):
             self._check_bytes(f"{name}: got shape {count}", count)
-        padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
+        padded = self._padded(size)
         self._check_bytes(
-            f"padding: got {self.padding}, that is a padded input of "
-            f"{' x '.join(map(str, padded))}",
+            f"padding: got {self.padding}, that is a padded input of {_times(padded)}",
             (self.channels, *padded),
         )
         return problem
+
+    def _padded(self, size: Sizes) -> Sizes:
+        return tuple(axis.padded(count) for axis, count in zip(self.axes, size))
 
     def _check_bytes(self, what: str, extents: tuple[int, ...]) -> None:
         size = prod(extents) * self.itemsize
         if size > _MOST_BYTES:
             raise InvalidValue(f"{what}, {size} bytes; allowed: at most {_MOST_BYTES} bytes")
 
-    def _check_padding(self, height: int, width: int) -> None:
+    def _check_padding(self, sizes: Sizes) -> None:
         """Reflection leaves out the edge itself, so it needs one more pixel than circular."""
         if self.padding_mode not in ("reflect", "circular"):
             return
         spare = 1 if self.padding_mode == "reflect" else 0
-        for name, size, axis in zip(("height", "width"), (height, width), self.axes):
+        for name, size, axis in zip(AXES[-self.rank :], sizes, self.axes):
             ends = axis.before, axis.after
             if max(ends) > size - spare:
                 raise InvalidValue(
@@ -195,15 +229,15 @@ class Layer:
                     f'{size - spare} with padding_mode "{self.padding_mode}"'
                 )
 
-    def _output_size(self, height: int, width: int) -> Pair:
-        padded = self.axes[0].padded(height), self.axes[1].padded(width)
-        if padded[0] < self.reach[0] or padded[1] < self.reach[1]:
-            dilated = f" (dilated by {self.dilation})" if self.dilation != (1, 1) else ""
+    def _output_size(self, size: Sizes) -> Sizes:
+        padded = self._padded(size)
+        if any(most < reach for most, reach in zip(padded, self.reach)):
+            dilated = f" (dilated by {self.dilation})" if max(self.dilation) > 1 else ""
             raise InvalidValue(
-                f"weight: got a kernel reaching over {self.reach[0]} x {self.reach[1]}{dilated}; "
-                f"allowed: at most the padded input, {padded[0]} x {padded[1]}"
+                f"weight: got a kernel reaching over {_times(self.reach)}{dilated}; "
+                f"allowed: at most the padded input, {_times(padded)}"
             )
-        return self.axes[0].outputs(height), self.axes[1].outputs(width)
+        return tuple(axis.outputs(count) for axis, count in zip(self.axes, size))
 
 
 class Seams(NamedTuple):
@@ -221,8 +255,8 @@ class Problem:
 
     layer: Layer
     batch: int
-    size: Pair  # of the input: height, width
-    output_size: Pair
+    size: Sizes  # of the input, along each axis
+    output_size: Sizes
     seams: Seams
     batched: bool = True  # whether the arrays have the batch axis
 
@@ -241,37 +275,59 @@ class Problem:
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of the input array, in the layout asked for."""
-        return self._shape(self.layer.channels, *self.size)
+        return self._shape(self.layer.channels, self.size)
 
     @cached_property
     def output_shape(self) -> tuple[int, ...]:
         """The shape of the output array, in the layout asked for."""
-        return self._shape(self.layer.filters, *self.output_size)
+        return self._shape(self.layer.filters, self.output_size)
 
     @property
-    def stride(self) -> Pair:
+    def stride(self) -> Sizes:
         """The layer's, but 1 along an axis with one output, where no step is taken."""
-        height, width = (
+        return tuple(
             stride if count > 1 else 1 for stride, count in zip(self.layer.stride, self.output_size)
         )
-        return height, width
 
     def sizes(self, in_row: bool) -> tuple[Pair, Pair]:
-        """Sizes of input and output as a kernel takes them, or all pixels as one row."""
+        """Sizes of planes of input and output as a kernel takes them, or all pixels as one row."""
         if in_row:
             row = 1, prod(self.size)
             return row, row
-        return self.size, self.output_size
+        return plane_of(self.size), plane_of(self.output_size)
 
     @property
     def direct_multiplications(self) -> int:
-        """Multiplications of the definition, over the batch: N·OH·OW·M·(C/groups)·KH·KW."""
+        """Multiplications of the definition, over the batch: N·OH·OW·M·(C/groups)·KH·KW, with the
+        outputs and taps of each axis.
+        """
         return self.batch * prod(self.output_size) * prod(self.layer.weight_shape)
 
-    def _shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
-        planar = self.layer.layout == "NCHW"
-        image = (channels, height, width) if planar else (height, width, channels)
+    def _shape(self, channels: int, size: Sizes) -> Sizes:
+        image = (channels, *size) if self.layer.planar else (*size, channels)
         return (self.batch, *image) if self.batched else image
+
+
+def plane_of(sizes: Sequence[Any], absent: Any = 1) -> tuple[Any, Any]:
+    """Return what is given along each axis for the height and the width, as kernels take them.
+
+    What has a width only has a height of ``absent``.
+
+    >>> plane_of((4000,)), plane_of((16, 56, 56))
+    ((1, 4000), (56, 56))
+    """
+    height, width = (absent, *sizes)[-2:]
+    return height, width
+
+
+def _times(sizes: Sizes) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _and(names: Sequence[str]) -> str:
+    """Return names as a list in words."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
-from winogen.typing import Activation, Array, IntOrPair, Layout, NDArray, Padding, Real
+from winogen.typing import Activation, Array, IntOrInts, Layout2d, NDArray, Padding, Real
 
 ACTIVATIONS = (None, "relu")
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
@@ -99,9 +99,9 @@ class QConv2d:
         weight: Array,
         bias: Array | None = None,
         # parameters: stride ... groups
-        stride: IntOrPair = 1,
+        stride: IntOrInts = 1,
         padding: Padding = 0,
-        dilation: IntOrPair = 1,
+        dilation: IntOrInts = 1,
         groups: SupportsIndex = 1,
         # end
         *,
@@ -113,7 +113,7 @@ class QConv2d:
         w_zero: SupportsIndex | Array = 0,
         y_dtype: Literal["uint8", "int8"] | type[np.uint8 | np.int8] | np.dtype[Any] | None = None,
         # parameters: layout
-        layout: Layout = "NCHW",
+        layout: Layout2d = "NCHW",
         # end
         # parameters: activation
         activation: Activation | None = None,
@@ -126,6 +126,7 @@ class QConv2d:
     ):
         self._filters = Filters.of(weight, w_zero, bias)
         shape = self._filters.weight.shape
+        arguments.choice("layout", layout, arguments.LAYOUTS[2])
         self._layer = Layer.of(
             shape, "uint8", stride=stride, padding=padding, dilation=dilation, groups=groups,
             layout=layout,

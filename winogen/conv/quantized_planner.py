@@ -14,7 +14,7 @@ from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import Measured, Missed
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.planner import ALTERNATIVES
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Layer, Problem, plane_of
 from winogen.conv.request import Request
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
 from winogen.kernels.quantized import (
@@ -64,6 +64,10 @@ class QuantizedCandidate:
         """Scratch memory of a call."""
         return self.work.spec.workspace_bytes(self.work)
 
+    def specs(self, problem: Problem) -> list[QuantizedSpec]:
+        """Return the kernel of its call."""
+        return [self.work.spec]
+
     def works(self, problem: Problem) -> list[QuantizedWork]:
         """Return its kernel calls, ready to run: one."""
         return [self.work]
@@ -90,6 +94,30 @@ def ranked(
     (4, 'im2col_vpdpbusd')
     """
     machine = machine or Machine()
+    ways = _ranked(problem, request, numbers, target, machine, wisdom)
+    if stock is None:
+        return ways[:ALTERNATIVES]
+    outputs = "sums" if numbers.sums else "bytes"
+    what = f'algorithm "{request.algorithm}" from bytes to {outputs}, {problem.layer.layout}'
+
+    def on(one: Target) -> list[QuantizedCandidate]:
+        if one.name == target.name:
+            return stock.among(problem, ways)
+        return stock.among(problem, _ranked(problem, request, numbers, one, machine))
+
+    found = stock.first(problem, ways, target, on, what)
+    return Missed.told(problem, ways, found, stock)[:ALTERNATIVES]
+
+
+def _ranked(
+    problem: Problem,
+    request: Request,
+    numbers: Numbers,
+    target: Target,
+    machine: Machine,
+    wisdom: Wisdom | None = None,
+) -> list[QuantizedCandidate]:
+    """All ways on a target."""
     ways = sorted(
         (
             evaluated(problem, choice, numbers, target, machine)
@@ -103,33 +131,7 @@ def ranked(
         seconds = ways[0].seconds / entry.measured.gain
         best = replace(best, seconds=seconds, measured=entry.measured)
         ways = [best, *(way for way in ways if way.choice != best.choice)]
-    if stock is None:
-        return ways[:ALTERNATIVES]
-    some = [way for way in ways if stock.has([way.work.spec])]
-    if some[:1] == ways[:1]:
-        return some[:ALTERNATIVES]
-    stock.wants([ways[0].work.spec])
-    for other in stock.targets(target)[1:]:
-        if some:
-            break
-        some = [
-            way
-            for way in ranked(problem, request, numbers, other, machine)
-            if stock.has([way.work.spec])
-        ]
-    if some:
-        return [replace(some[0], missed=_missed(ways[0], some[0], stock)), *some[1:]][:ALTERNATIVES]
-    if stock.reason:
-        outputs = "sums" if numbers.sums else "bytes"
-        layout = problem.layer.layout
-        raise stock.missing(f'algorithm "{request.algorithm}" from bytes to {outputs}, {layout}')
-    return ways[:ALTERNATIVES]
-
-
-def _missed(better: QuantizedCandidate, taken: QuantizedCandidate, stock: Stock) -> Missed:
-    gain = taken.seconds / better.seconds if better.seconds else 1.0
-    kernels = stock.lacking([better.work.spec])
-    return Missed(better.seconds, better.choice.algorithm, None, gain, kernels, stock.reason)
+    return ways
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
@@ -181,7 +183,7 @@ def work_of(
     layer = problem.layer
     groups, channels = layer.groups, layer.channels // layer.groups
     filters = layer.filters // groups
-    size, output_size = problem.size, problem.output_size
+    size, output_size = problem.sizes(in_row=False)
     kind = QuantizedWork
     if choice.variant.startswith(_DEPTHWISE):
         groups, filters, kind = 1, groups, DepthwiseWork
@@ -195,10 +197,10 @@ def work_of(
         filters=filters,
         size=size,
         output_size=output_size,
-        kernel=layer.kernel,
-        stride=problem.stride,
-        dilation=layer.dilation,
-        padding=(layer.axes[0].before, layer.axes[1].before),
+        kernel=plane_of(layer.kernel),
+        stride=plane_of(problem.stride),
+        dilation=plane_of(layer.dilation),
+        padding=(layer.plane[0].before, layer.plane[1].before),
         around=problem.seams[:2],
         signed_input=numbers.signed_input,
         x_zero=numbers.x_zero,

@@ -39,8 +39,8 @@ void winogen_narrow(const void *from, int64_t count, float zero, float lowest, f
 class QuantizedTiles:
     """A quantized convolution whose tiles are computed in real numbers.
 
-    ``padding``, ``stride`` and so on are those of ``layer``. Raises InvalidValue where tiles do not
-    apply: strides, dilation, sums as output.
+    ``padding``, ``stride`` and so on are those of ``layer``. Raises InvalidValue for sums as
+    output, Unsupported where tiles do not apply: large strides, a stride beside a dilation.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class QuantizedTiles:
             padding=((top, bottom), (left, right)),
             dilation=layer.dilation,
             groups=layer.groups,
-            layout=layer.layout,
+            layout="NCHW" if layer.planar else "NHWC",
             algorithm="mcmr",
             tile=tile,
             product_dtype="int16",

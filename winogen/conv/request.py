@@ -8,19 +8,18 @@ from typing import Any, get_args
 
 from winogen.conv import arguments
 from winogen.conv.options import Options
-from winogen.conv.problem import Layer
+from winogen.conv.problem import Layer, Sizes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.kernels import algorithms, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
-from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Points, Precision
+from winogen.records import AXES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
 from winogen.typing import Edge
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
 MOST_POINTS = 18  # default points end here
-
-Axes = tuple[int, int]
+MOST_STRIDE = 4  # of tiles: beyond, they read far more than they share
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Request:
     """What the user asked for; None leaves it to the planner."""
 
     algorithm: str = "auto"
-    tile: tuple[int | None, int | None] = (None, None)  # along height and width
-    points: tuple[Points | None, Points | None] = (None, None)  # or moduli; None: default points
+    tile: tuple[int | None, ...] = ()  # along each axis; (): None along all
+    points: tuple[Points | None, ...] = ()  # or moduli; None: default points
     order: str = PROGRAM  # how transforms add
     # What filters are packed in, and what is multiplied; None: the planner's choice.
     filter_dtype: str | None = None
@@ -40,6 +39,11 @@ class Request:
     workspace_limit: int | None = None  # bytes per call; None: the planner's choice
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
+
+    @property
+    def asks_for_tiles(self) -> bool:
+        """Whether it says all that there is to say of tiles."""
+        return any(self.points) or (bool(self.tile) and None not in self.tile)
 
     @property
     def asks_for_numbers(self) -> bool:
@@ -59,6 +63,8 @@ class Request:
     def from_options(cls, layer: Layer, options: Options) -> Request:
         """The same, of options that also say what is computed."""
         algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms()))
+        if algorithm != "auto":
+            _check_rank(layer, algorithm)
         request = cls(
             algorithm,
             order=arguments.choice("order", options.order, (None, *ORDERS)) or PROGRAM,
@@ -82,6 +88,7 @@ class Request:
             if options.tile is None and options.points is None and options.moduli is None:
                 return request
             algorithm = "mcmr"  # asking for a tile is asking for a Winograd algorithm
+        _check_rank(layer, algorithm)
         return replace(request, algorithm=algorithm, **_tiles(layer, algorithm, options))
 
 
@@ -100,6 +107,10 @@ def _numbers(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
         if value is None:
             continue
         able = algorithms(Precision.of(layer.dtype, filters, products))
+        if layer.rank == 3 and products:
+            raise Unsupported(
+                f'{name}: got "{value}" for a layer of 3 axes; allowed: None, or filter_dtype'
+            )
         if not able:
             raise InvalidValue(f'{name}: got "{value}" with {layer.dtype} arrays; allowed: None')
         if algorithm not in ("auto", *able):
@@ -108,6 +119,16 @@ def _numbers(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
                 f"auto, {', '.join(able)}"
             )
     return numbers
+
+
+def _check_rank(layer: Layer, algorithm: str) -> None:
+    able = algorithms(rank=layer.rank)
+    if algorithm not in able:
+        ranks = " or ".join(map(str, general(algorithm).ranks))
+        raise Unsupported(
+            f'algorithm: got "{algorithm}" for a layer of {layer.rank} axes, layout '
+            f"{layer.layout}; allowed: {ranks} axes, or algorithm auto, {', '.join(able)}"
+        )
 
 
 def _limit(value: Any) -> int | None:
@@ -125,23 +146,31 @@ def _tolerance(value: Any) -> float | None:
 def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     """The tile and the points of a Winograd algorithm, checked against the layer."""
     _check_applies(layer, algorithm)
+    if options.edge == "direct" and max(layer.dilation[-2:]) > 1:
+        raise Unsupported(
+            f'edge: got "direct" with dilation {layer.dilation}; allowed: "discard", because the '
+            "tiles of each phase end elsewhere"
+        )
     points, moduli = options.points, options.moduli
     if points is not None and moduli is not None:
         raise InvalidValue(f"moduli: got {moduli!r} and points {points!r}; allowed: one of them")
     kind, value = ("points", points) if moduli is None else ("moduli", moduli)
-    sets = _sets(kind, value, layer.kernel, algorithm)
-    tile = _tile(options.tile, layer.kernel, algorithm)
-    along = general(algorithm).along
+    along = general(algorithm).transforms_along(layer.rank)
+    sets = _sets(kind, value, layer.kernel, algorithm, along)
+    tile = _tile(options.tile, layer.kernel, algorithm, along)
     fitted = tuple(
-        _fit(kind, axis, m, one, taps) if transformed else m
-        for axis, m, one, taps, transformed in zip(
-            ("height", "width"), tile, sets, layer.kernel, along
+        _fit(kind, axis, m, one, taps, stride) if transformed else m
+        for axis, m, one, taps, stride, transformed in zip(
+            AXES[-layer.rank :], tile, sets, layer.kernel, layer.stride, along
         )
     )
     for m, one, taps in zip(fitted, sets, layer.kernel):
         if one is not None and m is not None:
             _check_makes_an_algorithm(one, m, taps)
-    return {"tile": fitted, "points": sets}
+    return {
+        "tile": fitted if fitted != _tile(None, layer.kernel, algorithm, along) else (),
+        "points": sets if any(sets) else (),
+    }
 
 
 @lru_cache(maxsize=256)  # deriving takes longer than many a convolution
@@ -156,56 +185,71 @@ def _check_makes_an_algorithm(points: Points, m: int, taps: int) -> None:
 
 
 def _check_applies(layer: Layer, algorithm: str) -> None:
-    for name in ("stride", "dilation"):
-        value = getattr(layer, name)
-        if value != (1, 1):
-            raise Unsupported(
-                f'algorithm: got "{algorithm}" with {name} {value}; allowed: {name} 1, because the '
-                'outputs of a Winograd tile are neighbours that share their inputs; "direct" and '
-                f'"im2col" take any {name}'
-            )
+    # Along the depth planes are summed, whichever they are.
+    if max(layer.stride[-2:]) > MOST_STRIDE:
+        raise Unsupported(
+            f'algorithm: got "{algorithm}" with stride {layer.stride}; allowed: stride up to '
+            f"{MOST_STRIDE}, because the outputs of a Winograd tile are neighbours that share "
+            'their inputs; "direct" and "im2col" take any stride'
+        )
+    if not layer.in_tiles:
+        allowed = "dilation 1 along height and width" if layer.rank == 3 else "one of them per axis"
+        raise Unsupported(
+            f'algorithm: got "{algorithm}" with stride {layer.stride} and dilation '
+            f"{layer.dilation}; allowed: {allowed}, because the outputs of a Winograd tile are "
+            'neighbours that share their inputs; "direct" and "im2col" take any'
+        )
 
 
-def _tile(value: Any, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
+Along = tuple[bool, ...]  # the axes that an algorithm transforms
+
+
+def _tile(value: Any, kernel: Sizes, algorithm: str, along: Along) -> tuple[int | None, ...]:
     """The tile per axis; an int is meant for the axes along which the kernel is longer than 1."""
     if value is None:
-        return (None if general(algorithm).along[0] else 1), None
-    allowed = "None, a positive int or a pair (height, width) of them"
+        return tuple(None if transformed else 1 for transformed in along)
+    allowed = f"None, a positive int or {arguments.several(len(along))} of them"
     if not isinstance(value, (tuple, list)):
         m = arguments.whole("tile", value, 1, allowed)
-        m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
-        return (m_h if general(algorithm).along[0] else 1), m_w
-    if len(value) != 2:
-        raise InvalidValue(f"tile: got {value!r}; allowed: {allowed}")
-    m_h, m_w = (arguments.whole("tile", item, 1, allowed) for item in value)
-    if m_h != 1 and not general(algorithm).along[0]:
-        raise InvalidValue(
-            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles '
-            "are pieces of a row"
+        return tuple(
+            m if taps > 1 and transformed else 1 for taps, transformed in zip(kernel, along)
         )
-    return m_h, m_w
+    if len(value) != len(along):
+        raise InvalidValue(f"tile: got {value!r}; allowed: {allowed}")
+    tile = tuple(arguments.whole("tile", item, 1, allowed) for item in value)
+    if any(m > 1 and not transformed for m, transformed in zip(tile, along)):
+        pieces = "planes" if all(along[1:]) and len(along) > 2 else "a row"
+        raise InvalidValue(
+            f"tile: got {tile}; allowed: {_written('m', along, '1')} with algorithm "
+            f'"{algorithm}", whose tiles are pieces of {pieces}'
+        )
+    return tile
 
 
 def _sets(
-    name: str, value: Any, kernel: Axes, algorithm: str
-) -> tuple[Points | None, Points | None]:
+    name: str, value: Any, kernel: Sizes, algorithm: str, along: Along
+) -> tuple[Points | None, ...]:
     """Points or moduli per axis; one set is for the axes with more than one tap."""
     if value is None:
-        return None, None
-    if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_set, value)):
-        height, width = (None if item is None else _set(name, item) for item in value)
-        if height is not None and not general(algorithm).along[0]:
+        return (None,) * len(along)
+    if isinstance(value, (tuple, list)) and len(value) == len(along) and all(map(_is_set, value)):
+        sets = tuple(None if item is None else _set(name, item) for item in value)
+        if any(one and not transformed for one, transformed in zip(sets, along)):
+            able = [axis for axis, transformed in zip(AXES[-len(along) :], along) if transformed]
             raise InvalidValue(
-                f'{name}: got {value!r}; allowed: (None, {name}) with algorithm "{algorithm}", '
-                "which transforms along the width only"
+                f"{name}: got {value!r}; allowed: {_written(name, along, 'None')} with algorithm "
+                f'"{algorithm}", which transforms along the {" and the ".join(able)} only'
             )
-        return height, width
+        return sets
     one = _set(name, value)
-    height, width = (
-        one if taps > 1 and transformed else None
-        for taps, transformed in zip(kernel, general(algorithm).along)
+    return tuple(
+        one if taps > 1 and transformed else None for taps, transformed in zip(kernel, along)
     )
-    return height, width
+
+
+def _written(what: str, along: Along, other: str) -> str:
+    """What may be given along each axis, as a tuple in words."""
+    return f"({', '.join(what if transformed else other for transformed in along)})"
 
 
 def _is_set(item: Any) -> bool:
@@ -227,8 +271,8 @@ def _set(name: str, value: Any) -> Points:
 
     if not isinstance(value, (str, tuple, list)):
         raise InvalidType(
-            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) "
-            "of these"
+            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a tuple of these with "
+            "one for each axis"
         )
     parse = parse_points if name == "points" else parse_moduli
     return Points(name, tuple(str(item) for item in parse(value)))
@@ -243,8 +287,16 @@ def _degree(points: Points) -> int:
     return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(points.items))
 
 
-def _fit(name: str, axis: str, tile: int | None, points: Points | None, taps: int) -> int | None:
+def _fit(
+    name: str, axis: str, tile: int | None, points: Points | None, taps: int, stride: int
+) -> int | None:
     """The tile along an axis; points or moduli determine it, because they are for m + r - 1."""
+    if points is not None and stride > 1:
+        raise InvalidValue(
+            f"{name}: got {points.text} along the {axis}, where the stride is {stride}; allowed: "
+            "None, since the parts of the filter have different sizes, and their default points"
+        )
+    taps = -(-taps // stride)  # of the longest part
     if points is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
             raise InvalidValue(

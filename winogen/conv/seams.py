@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,38 +16,37 @@ SLICES = "a C-contiguous array, or a slice of the channels of one"
 def channels_around(array: np.ndarray, layout: str) -> int:
     """Return the number of channels of the array whose slice ``array`` is; 0 if it is no slice.
 
-    ``array`` has 4 axes, or 3 without a batch. A C-contiguous array is a slice of itself.
+    ``array`` has an axis for each letter of the layout, or none for the batch. A C-contiguous array
+    is a slice of itself.
 
     >>> whole = np.zeros((2, 8, 5, 5), np.float32)
     >>> channels_around(whole[:, 2:5], "NCHW"), channels_around(whole[:, ::2], "NCHW")
     (8, 0)
     """
-    flags, planar = array.flags, layout == "NCHW"
+    flags, planar = array.flags, layout[1] == "C"
     if not flags.aligned:
         return 0
     if flags.c_contiguous:
-        return array.shape[-3 if planar else -1]
+        return array.shape[1 - len(layout) if planar else -1]
     shape, strides = array.shape, array.strides
-    if array.ndim == 3:
+    if array.ndim < len(layout):
         shape, strides = (1, *shape), (0, *strides)
-    if planar:
-        images, channels, height, width = shape
-        steps = [strides[0]]
-        units = [height * width]  # numbers from one image to the next, for every channel
-        inner = [(channels, strides[1], height * width), (height, strides[2], width)]
-        inner.append((width, strides[3], 1))
-        counts = [images]
-    else:
-        images, height, width, channels = shape
-        counts, steps = [width, height, images], [strides[2], strides[1], strides[0]]
-        units = [1, width, height * width]
-        inner = [(channels, strides[3], 1)]
+    # Of axes inside of the channels, and of axes around them, where numbers are counted for every
+    # channel: items, from one to the next in the array, and in numbers if the array were dense.
+    first = 1 if planar else len(layout) - 1
+    channels = shape[first]
+    inner = [(n, strides[i], prod(shape[i + 1 :])) for i, n in enumerate(shape) if i >= first]
+    around = [
+        (n, strides[i], prod(shape[i + 1 :]) // max(1, channels))
+        for i, n in enumerate(shape)
+        if i < first
+    ]
     size = array.itemsize
     if any(count > 1 and step != unit * size for count, step, unit in inner):
         return 0
-    totals = {
-        step / (unit * size) for count, step, unit in zip(counts, steps, units) if count > 1
-    } or {float(channels)}
+    totals = {step / (unit * size) for count, step, unit in around if count > 1} or {
+        float(channels)
+    }
     total = totals.pop()
     return int(total) if not totals and total >= channels and total % 1 == 0 else 0
 
@@ -56,8 +56,8 @@ def readable(argument: str, array: np.ndarray, layout: str) -> tuple[np.ndarray,
 
     A picture, (H, W), gets an axis for its one channel.
     """
-    if array.ndim == 2:
-        array = array[None] if layout == "NCHW" else array[..., None]
+    if array.ndim == len(layout) - 2:
+        array = array[None] if layout[1] == "C" else array[..., None]
     total = channels_around(array, layout)
     if total:
         return array, total
@@ -142,9 +142,10 @@ def share_memory(one: np.ndarray, other: np.ndarray) -> bool:
 
 def _apart(one: np.ndarray, other: np.ndarray, layout: str) -> bool:
     """Whether two slices of the channels of one array have no channel in common."""
-    if one.ndim != 4 or other.ndim != 4 or one.itemsize != other.itemsize:
+    rank = len(layout)
+    if one.ndim != rank or other.ndim != rank or one.itemsize != other.itemsize:
         return False
-    axis = 1 if layout == "NCHW" else 3
+    axis = 1 if layout[1] == "C" else rank - 1
     place = one.strides[:axis] + one.strides[axis + 1 :]
     if place != other.strides[:axis] + other.strides[axis + 1 :]:
         return False
@@ -152,7 +153,7 @@ def _apart(one: np.ndarray, other: np.ndarray, layout: str) -> bool:
     if not total or total != channels_around(other, layout):
         return False
     step = one.strides[axis] if one.shape[axis] > 1 else other.strides[axis]
-    if axis == 3:
+    if axis == rank - 1:
         step = one.itemsize
     elif one.shape[1] == other.shape[1] == 1:
         step = place[0] // total

@@ -66,6 +66,9 @@ def standalone(
     return render_pair(name or _name(problem), spec, fields, interface, about, command)
 
 
+_ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
+
+
 def _name(problem: Problem) -> str:
     layer = problem.layer
     kernel = "x".join(map(str, layer.kernel))
@@ -75,17 +78,21 @@ def _name(problem: Problem) -> str:
 
 def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     layer = problem.layer
-    top, bottom, left, right = layer.padding
+    ends = (
+        f"{before} {axis.before}, {after} {axis.after}"
+        for (before, after), axis in zip(_ENDS[-layer.rank :], layer.axes)
+    )
     shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),
               ("output", problem.output_shape))  # fmt: skip
+    what = f"{layer.rank}D convolution, {spec.precision.name}, {layer.layout}"
     lines = [
-        f"2D convolution, {spec.precision.name}, {layer.layout}, for {spec.target.name}.",
+        f"{what}, for {spec.target.name}.",
         *(f"{what:<8} {' x '.join(map(str, shape))}" for what, shape in shapes),
-        f"padding  top {top}, bottom {bottom}, left {left}, right {right}: {layer.padding_mode}",
+        f"padding  {', '.join(ends)}: {layer.padding_mode}",
     ]
     for what, value, usual in (
-        ("stride", layer.stride, (1, 1)),
-        ("dilation", layer.dilation, (1, 1)),
+        ("stride", layer.stride, (1,) * layer.rank),
+        ("dilation", layer.dilation, (1,) * layer.rank),
         ("groups", layer.groups, 1),
     ):
         if value != usual:
@@ -95,10 +102,13 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     lines.append(f"computed by {choice.algorithm}, variant {spec.variant}")
     if choice.tile is not None:
         sides = (("height", spec.transform_h), ("width", spec.transform_w))
-        for (axis, transform), transformed in zip(sides, spec.entry.along):
+        along = spec.entry.transforms_along(layer.rank)[-2:]
+        for (axis, transform), transformed in zip(sides[-layer.rank :], along):
             if not transformed:
                 continue
             made_of = f"points {', '.join(transform.points)}"
+            if transform.stride > 1:
+                made_of = f"stride {transform.stride}, {transform.source}"
             if transform.moduli:
                 made_of = f"moduli {', '.join(transform.moduli)}"
             lines.append(f"  along the {axis} F({transform.m}, {transform.r}), {made_of}")

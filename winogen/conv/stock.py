@@ -7,13 +7,13 @@ they choose can run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import product
-from typing import get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 from winogen.codegen.render import cdef, parts, recipe, render
-from winogen.errors import CompilerNotFound
+from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
 from winogen.kernels import gemm, named
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import Spec
@@ -24,7 +24,7 @@ from winogen.toolchain import background, host_targets, threads
 from winogen.toolchain.compiler import lack, mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
-from winogen.typing import Layout
+from winogen.typing import Layout2d
 
 FLAGS = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
 
@@ -39,6 +39,13 @@ def build_of(spec: Spec) -> Build:
 def at_hand(spec: Spec) -> bool:
     """Return whether a kernel needs no compiler."""
     return build_of(spec).at_hand()
+
+
+class _Way(Protocol):
+    def specs(self, problem: Any) -> Sequence[Spec]: ...
+
+
+T = TypeVar("T", bound=_Way)
 
 
 class Stock:
@@ -61,6 +68,46 @@ class Stock:
         if known is None:
             known = self._known[spec] = at_hand(spec)
         return known
+
+    def first(
+        self,
+        problem: Any,
+        ways: Sequence[T],
+        target: Target,
+        on: Callable[[Target], Sequence[T]],
+        what: str,
+    ) -> list[T]:
+        """Return the ways at hand to compute a problem.
+
+        ``ways``: those that a compiler would allow, by time. If the first is at hand, what is at
+        hand of them; else it is compiled in the background where that is allowed, and those that
+        are at hand ``on`` the first target that has any come back. Without any: ``ways``, if
+        something compiles. Else raises CompilerNotFound for ``what``, or the InvalidValue of the
+        last target if a compiler would not help.
+        """
+        if ways:
+            wanted = ways[0].specs(problem)
+            if self.has(wanted):
+                return self.among(problem, ways)
+            self.wants(wanted)
+        refusal: InvalidValue | None = None
+        for one in self.targets(target):
+            try:
+                found = on(one)
+            except Unsupported:
+                continue
+            except InvalidValue as too_much:  # another target's kernels may keep to the limits
+                refusal = too_much
+                continue
+            if found:
+                return list(found)
+        if ways and not self.reason:
+            return list(ways)
+        raise self.missing(what) if ways or refusal is None else refusal
+
+    def among(self, problem: Any, ways: Iterable[T]) -> list[T]:
+        """Return those of these ways to compute a problem that are at hand."""
+        return [way for way in ways if self.has(way.specs(problem))]
 
     def targets(self, target: Target) -> tuple[Target, ...]:
         """Return a target and those behind it that this CPU runs, too: the last is for any CPU."""
@@ -106,7 +153,7 @@ def forget() -> None:
 
 def floor() -> list[Build]:
     """Return what computes all problems of float32 and bytes, slowly, on any CPU of this kind."""
-    target, real, layouts = TARGETS["generic"], Precision.of("float32"), get_args(Layout)
+    target, real, layouts = TARGETS["generic"], Precision.of("float32"), get_args(Layout2d)
     usual, plain = named("direct").tuning(target, real).compiled, ("direct", "depthwise")
     bytes_ = [
         kind.of(algorithm, layout, sums, target)

@@ -36,7 +36,7 @@ from winogen.conv.choice import Choice, Cut, axes
 from winogen.conv.cuts import Measured, work_of
 from winogen.conv.problem import Problem
 from winogen.conv.quantization import BYTES
-from winogen.conv.request import EDGES, MOST_POINTS, ORDERS, Request
+from winogen.conv.request import EDGES, MOST_POINTS, MOST_STRIDE, ORDERS, Request
 from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
 from winogen.kernels.sizes import allowed
@@ -248,7 +248,7 @@ def layer_of(problem: Problem, tolerance: float | None) -> Record:
     """Return what an entry says of the layer that it is for."""
     layer = problem.layer
     return {
-        "input": [problem.batch, *problem.input_shape[-3:]],
+        "input": [problem.batch, *problem.input_shape[-1 - layer.rank :]],
         "weight": list(layer.weight_shape),
         "stride": list(layer.stride),
         "padding": list(layer.padding),
@@ -290,7 +290,10 @@ def _entry(record: Record) -> Entry:
     if not (0 < seconds < math.inf and 0 < planner_seconds < math.inf):
         raise ValueError("measured")
     measured = Measured(seconds, planner_seconds, _whole(given["threads"]), str(given["date"]))
-    return Entry(_decoded(record["choice"], measured.threads), measured)
+    choice, rank = _decoded(record["choice"], measured.threads), len(record["layer"]["weight"]) - 2
+    if len(choice.tile or range(rank)) != rank or len(choice.points or range(rank)) != rank:
+        raise ValueError("axes")
+    return Entry(choice, measured)
 
 
 def _encoded(choice: Choice) -> Record:
@@ -314,8 +317,8 @@ def _decoded(record: Record, threads: int) -> Choice:
     if algorithm not in algorithms():
         raise ValueError("algorithm")
     read: dict[str, Callable[[Any], Any]] = {
-        "tile": _pair,
-        "points": lambda pair: _both(*(p and _points(**p) for p in pair)),
+        "tile": lambda tile: tuple(map(_whole, tile)),
+        "points": lambda sets: tuple(one and _points(**one) for one in sets),
         "edge": lambda name: EDGES[EDGES.index(name)],
         "border": lambda name: BORDERS[BORDERS.index(name)],
         "order": lambda name: ORDERS[ORDERS.index(name)],
@@ -341,12 +344,9 @@ def _precision(fields: Record) -> Precision:
     return Precision(**fields)
 
 
-def _both(height: Any, width: Any) -> tuple[Any, Any]:
-    return height, width
-
-
 def _pair(values: Any) -> tuple[int, int]:
-    return _both(*map(_whole, values))
+    high, wide = map(_whole, values)
+    return high, wide
 
 
 def _whole(value: Any) -> int:
@@ -360,12 +360,17 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
     layer, tiled = problem.layer, is_tiled(choice.algorithm)
     if layer.dtype in BYTES:
         return quantized_planner.applies(choice, problem, target)
+    if choice.algorithm not in algorithms(rank=layer.rank):
+        return False
     if tiled != (choice.tile is not None):
         return False
     if choice.tile is not None:
-        if (layer.stride, layer.dilation) != ((1, 1), (1, 1)):
+        beyond = max(layer.stride[-2:]) > MOST_STRIDE or max(layer.dilation[-2:]) > 1
+        if beyond or len(choice.tile) != layer.rank:
             return False
-        along = general(choice.algorithm).along
+        if len(choice.points) not in (0, layer.rank):
+            return False
+        along = general(choice.algorithm).transforms_along(layer.rank)
         for m, taps, transformed in zip(choice.tile, layer.kernel, along):
             if m > MOST_POINTS - taps + 1 or (m > 1 and not transformed):
                 return False

@@ -124,9 +124,9 @@ class _Search:
         padded = axis.before > 0 or axis.after > 0
         if len(candidate.cut) > 1 or (padded and problem.layer.padding_mode != "zeros"):
             return None
-        rows = Rows(
-            axis.reach, axis.stride, axis.before, step.shape[2], outputs, tile[0] if tile else 1
-        )
+        # Tiles of dilated layers are of the rows of one phase.
+        unit = tile[0] * axis.dilation if tile else 1
+        rows = Rows(axis.reach, axis.stride, axis.before, step.shape[2], outputs, unit)
         return rows if rows.all_read else None
 
     def _linked(self, number: int) -> bool:

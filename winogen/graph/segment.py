@@ -69,7 +69,7 @@ class Segment:
         self.dtype = graph.dtype or np.dtype(np.float32)
         if self.dtype not in arguments.DTYPE_NAMES:
             raise InvalidType(f"graph: got weights of {self.dtype}; allowed: float32 or float64")
-        self.layout = arguments.choice("layout", layout, arguments.LAYOUTS)
+        self.layout = arguments.choice("layout", layout, arguments.LAYOUTS[2])
         if tolerance is not None:
             arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
         arguments.threads(threads)

@@ -40,6 +40,7 @@ class Direct(Variant):
     algorithm = "direct"
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
+    ranks: tuple[int, ...] = (1, 2, 3)
     adds_early = True
     widens_filters = True
     in_lanes = "filters"
@@ -64,6 +65,9 @@ class Direct(Variant):
     def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         names = super().buffer_names(border, precision)
         return {**names, "rows": "rows that become words"} if in_words(precision) else names
+
+    def applies(self, work: Work) -> bool:
+        return work.deep is None or not in_words(work.precision)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)

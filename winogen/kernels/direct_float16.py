@@ -19,6 +19,7 @@ class DirectFloat16(halves.OfHalves, Direct):
 
     name = "direct_float16"
     fields_used = STRIP_FIELDS
+    ranks = (1, 2)
     skips_padding = False
     title = "Direct convolution, register-blocked, products of float16"
     uses = ("rows", "vectors", "band")

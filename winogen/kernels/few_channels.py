@@ -18,6 +18,7 @@ class FewChannels(Direct):
     name = "few_channels"
     template = "few_channels.c.j2"
     title = "Direct convolution of few channels, filters in the lanes"
+    ranks = (1, 2)
     skips_padding = False
     formats = ("real",)
     fields_used = {"strip_row": "of the strip: from one row to the next"}

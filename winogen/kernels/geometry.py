@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from winogen.kernels.work import Pair, Work, blocks, even, round_up
-from winogen.records.axis import Axis
+from winogen.records.axis import Axis, Strides
 from winogen.records.machine import LINE
 
 STRIP_FIELDS = {
@@ -31,7 +31,7 @@ def trimmed(work: Work) -> Work:
 
     The filters are packed with all taps, so that maps of any size share them.
     """
-    if work.padding_mode != "zeros":
+    if work.padding_mode != "zeros" or work.deep:
         return work
     axes = [
         Axis(*numbers) for numbers in zip(work.kernel, work.stride, work.dilation, work.padding)
@@ -57,6 +57,39 @@ def trimmed(work: Work) -> Work:
     )
 
 
+def phases(work: Work) -> Work:
+    """Return the work of a dilated layer as an ordinary one for each phase of its rows and columns.
+
+    Phases count as images. Outputs of one phase read inputs of the same phase, padding apart, and
+    the largest phases are the first.
+    """
+    if work.dilation == (1, 1):
+        return work
+    high, wide = work.dilation
+
+    def smaller(pair: Pair) -> Pair:
+        return int(blocks(pair[0], high)), int(blocks(pair[1], wide))
+
+    def spread(strides: Strides) -> Strides:
+        return replace(strides, row=strides.row * high, pixel=strides.pixel * wide)
+
+    _, rows, _, cols = work.part
+    rows, cols = smaller((rows, cols))
+    return replace(
+        work,
+        batch=work.batch * high * wide,
+        size=smaller(work.size),
+        output_size=smaller(work.output_size),
+        part=(0, rows, 0, cols),
+        padding=smaller(work.padding),
+        dilation=(1, 1),
+        output=spread(work.output),
+        add=spread(work.add),
+        add_after=spread(work.add_after),
+        phased=work,
+    )
+
+
 # With fewer pixels, and two vectors of filters, a register block has too few sums to keep two
 # multiply-adds a cycle busy, each of which takes four cycles.
 _FEW_PIXELS = 4
@@ -71,12 +104,23 @@ def taps_inside(work: Work, axis: int) -> float:
     return float(_inside(*_along(work, axis)).sum(axis=1).mean())
 
 
+def deep_taps_inside(work: Work) -> float:
+    """Taps along the depth with which an output reads the volume, on average."""
+    deep = work.deep
+    if deep is None or work.padding_mode != "zeros":
+        return work.deep_taps
+    axis = deep.stride, deep.kernel, deep.dilation, deep.before, deep.size
+    return float(_inside(0, deep.outputs, *axis).sum(axis=1).mean())
+
+
 def skips_columns(work: Work) -> bool:
     """Whether the pixels of a row are cut where the columns of taps change that read the image.
 
     It does not depend on how the work is cut.
     """
-    return work.padding_mode == "zeros" and steps_of_columns(work) <= _WORTH_A_CUT
+    if work.padding_mode != "zeros" or work.deep:
+        return False
+    return steps_of_columns(work) <= _WORTH_A_CUT
 
 
 def steps_of_columns(work: Work) -> float:
@@ -125,17 +169,20 @@ def extent(work: Work) -> tuple[Any, Any]:
 
 
 def strip_size(work: Work) -> tuple[Any, Any]:
-    """Rows and columns of the strip below a block: no rows between distant taps."""
+    """Rows and columns of the strip below a block: no rows between distant taps.
+
+    Of volumes it has the rows of every plane that the taps along the depth read.
+    """
     rows = (work.block[0] - 1) * work.stride[0] + 1  # that one row of taps reads
     spread = np.minimum(work.dilation[0], rows)
-    return rows + (work.kernel[0] - 1) * spread, extent(work)[1]
+    return (rows + (work.kernel[0] - 1) * spread) * work.deep_taps, extent(work)[1]
 
 
 def tile_strip_size(work: Work) -> tuple[Any, Any]:
     """The same of a block of tiles."""
     h, w = work.transforms
     rows, cols = work.block
-    return rows * h.m + h.n - h.m, cols * w.m + w.n - w.m
+    return (rows - 1) * h.step + h.n, (cols - 1) * w.step + w.n
 
 
 def strip_pitches(rows: Any, cols: Any, step: Any, lanes: int, planar: bool) -> dict[str, Any]:

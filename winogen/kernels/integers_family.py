@@ -17,7 +17,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.count import Demand, Product
 from winogen.kernels.regions_family import Regions
-from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
+from winogen.kernels.tiles_family import TILES_AT_ONCE, Tiled, positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
@@ -49,7 +49,12 @@ class RegionsOfIntegers(Regions):
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(self.tiles_at_once(work))}
+        # No kernel has half a vector of words.
+        return Tiled.fixed(self, work) | {
+            "word": 2,
+            "chunk": CHUNK,
+            "tiles_at_once": int(self.tiles_at_once(work)),
+        }
 
     def tiles_at_once(self, work: Work) -> Any:
         """Tiles side by side that are transformed before they are rounded: they stay in L1."""

@@ -53,6 +53,7 @@ _ITEMS = {
         "stride": ("stride_h", "stride_w"),
         "dilation": ("dilation_h", "dilation_w"),
         "padding": ("pad_top", "pad_left"),
+        "deep": ("in_depth", "out_depth", "kernel_depth", "stride_d", "dilation_d", "pad_front"),
         "part": ("row_begin", "row_end", "col_begin", "col_end"),
         "block": ("block_rows", "block_cols"),
         "grid": ("grid_rows", "grid_cols"),
@@ -84,6 +85,7 @@ class Spec(ABC):
     packs: ClassVar[tuple[str, ...]] = ()
     target: Target
     profile: bool = False  # whether it exports `<prefix>_profile`, nanoseconds per stage
+    rank: int = 2  # 3 where images are planes of volumes
 
     @property
     @abstractmethod
@@ -118,7 +120,7 @@ class Spec(ABC):
         given = {"flush_denormals": flush_denormals, **layout(self.buffers(work))}
         given |= self.given(work)
         return {
-            name: _value(name, c_type, work, given)
+            name: _value(name, c_type, work, given, self.rank)
             for _, c_type, names in self.fields
             for name in names
         }
@@ -128,7 +130,7 @@ class Spec(ABC):
         return int(workspace_bytes(self.buffers(work), work.threads))
 
 
-def _value(name: str, c_type: str, work: Any, given: Mapping[str, Any]) -> Any:
+def _value(name: str, c_type: str, work: Any, given: Mapping[str, Any], rank: int) -> Any:
     if name in given:
         value = given[name]
     elif name in _ITEMS:
@@ -137,7 +139,7 @@ def _value(name: str, c_type: str, work: Any, given: Mapping[str, Any]) -> Any:
     else:
         value = getattr(work, name)
     if isinstance(value, Strides):
-        value = astuple(value)
+        value = astuple(value)[: None if rank == 3 else -2]  # planes are of volumes
     if c_type == "double":
         return value
     return tuple(map(int, value)) if isinstance(value, tuple) else int(value)
@@ -186,12 +188,14 @@ def fields_for(fields: Fields, wishes: Mapping[str, int]) -> Fields:
     return tuple(field for field in kept if field[-1])
 
 
-def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
+def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]], rank: int = 2) -> str:
     """Return the C of a struct with these fields, and of the structs that it is made of."""
+    planes = ["    int64_t plane, planes;    /* of volumes: to the next, and how many */"]
     lines = [
         "/* From one image, row, pixel and channel of an array to the next. */",
         "typedef struct winogen_strides {",
         "    int64_t image, row, pixel, channel;",
+        *(planes if rank == 3 else []),
         "} winogen_strides;",
         "",
         "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the "

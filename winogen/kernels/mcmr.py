@@ -1,4 +1,8 @@
-"""Multi-channel multi-region (batched GEMM) Winograd."""
+"""Multi-channel multi-region (batched GEMM) Winograd.
+
+Of volumes the planes are transformed, each once per block, and products sum over the taps along the
+depth.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,16 @@ class Mcmr(Regions):
     name = "mcmr"
     algorithm = "mcmr"
     template = "mcmr.c.j2"
+    ranks: tuple[int, ...] = (1, 2, 3)
+    joins = True
     title = "Multi-channel multi-region (batched GEMM) Winograd convolution"
 
+    def taps_of(self, work: Work) -> int:
+        return work.deep_taps
+
+    def images_read(self, work: Work) -> Any:
+        return work.deep.planes(work.images) if work.deep else work.images
+
     def rows_of_products(self, work: Work) -> tuple[Any, Any]:
-        return work.images * work.block[0] * work.block[1], 1
+        tiles = work.block[0] * work.block[1]
+        return (tiles, work.images) if work.deep else (work.images * tiles, 1)

@@ -10,4 +10,6 @@ class McmrInt16(RegionsOfIntegers, Mcmr):
     """All tiles of a block are the rows of one product of integers per position."""
 
     name = "mcmr_int16"
+    ranks = (1, 2)
+    joins = False
     title = "Multi-channel multi-region Winograd convolution, products of int16"

@@ -47,7 +47,8 @@ class Regions(Tiled):
         )
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"halves": 1} if cost.leaves_half(work) else {}
+        halves = {"halves": 1} if cost.leaves_half(work) else {}
+        return halves | super().fixed(work)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions(target, precision)
@@ -71,10 +72,11 @@ class Regions(Tiled):
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
+        read = self.images_read(work)
         band = np.minimum(work.tuning.band * lanes, work.padded_filters)
         # One vector between positions keeps them off the same cache sets.
         return {
-            "v_step": images * self.lines(work) * cols * work.padded_channels + lanes,
+            "v_step": read * self.lines(work) * cols * work.padded_channels + lanes,
             "y_step": images * work.block[0] * cols * band + lanes,
         }
 
@@ -84,7 +86,7 @@ class Regions(Tiled):
             "v": Buffer(size * steps["v_step"], shared=work.split),
             "y": Buffer(size * steps["y_step"]),
             **self.transform_buffers(work),
-            "tap": Buffer(self.taps_of(work) * 8),
+            "tap": Buffer(self.taps_of(work) * (2 if work.deep else 1) * 8),
         }
 
     def packed_numbers(self, work: Work) -> int:

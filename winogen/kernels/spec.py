@@ -36,6 +36,11 @@ _COMMON: Fields = (
     ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
     *MEMORY,
 )  # fmt: skip
+# Fields of kernels of volumes.
+_DEEP: Fields = (
+    ("planes; images are all of them", "int64_t", ("in_depth", "out_depth", "kernel_depth")),
+    ("", "int64_t", ("stride_d", "dilation_d", "pad_front")),
+)
 # Fields of kernels with narrower numbers in arrays than in the arithmetic.
 _NARROW: Fields = (
     ("of the array, where output is the buffer", "winogen_strides", ("results",)),
@@ -68,6 +73,7 @@ class KernelSpec(Spec):
     fixed: tuple[tuple[str, int], ...] = ()
     compiled: Any = None
     profile: bool = False  # export `<prefix>_profile`, nanoseconds per stage (one thread)
+    rank: int = 2  # 3: of volumes
 
     @classmethod
     def of(cls, work: Work) -> KernelSpec:
@@ -86,6 +92,7 @@ class KernelSpec(Spec):
             border=work.border if work.tiled else "unswitch",
             fixed=tuple(sorted(named(work.variant).fixed(work).items())),
             compiled=named(work.variant).compiled(work),
+            rank=3 if work.deep else 2,
         )
 
     @property
@@ -97,7 +104,7 @@ class KernelSpec(Spec):
     def name(self) -> str:
         """What files of its kernel are called."""
         tile = [t.name for t in dict.fromkeys(self.transforms) if t]
-        twin = ["profile"] * self.profile
+        twin = ["3d"] * (self.rank == 3) + ["profile"] * self.profile
         return "_".join([self.variant, *tile, self.precision.arrays, self.layout.lower(), *twin])
 
     @property
@@ -113,7 +120,8 @@ class KernelSpec(Spec):
         special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
         buffers = variant.buffer_names(self.border, self.precision)
         special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-        return (*_COMMON, *special, *(_NARROW if self.precision.narrow else ()))
+        deep, narrow = self.rank == 3, self.precision.narrow
+        return (*_COMMON, *(_DEEP * deep), *special, *(_NARROW * narrow))
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         """Return the buffers of a call by name."""
@@ -138,4 +146,12 @@ class KernelSpec(Spec):
         }
         if narrow:
             fields |= {"results": work.output, "output": variant.unit_strides(work)}
+        if work.phased:  # the arrays are those of all phases
+            whole = work.phased
+            names = ("height", "width"), ("out_height", "out_width"), ("pad_top", "pad_left")
+            pairs = whole.size, whole.output_size, whole.padding
+            for both, pair in zip(names, pairs):
+                fields |= zip(both, pair)
+            fields |= zip(("dilation_h", "dilation_w"), whole.dilation)
+            fields["input_numbers"] = whole.input_numbers
         return fields | variant.fields(work)

@@ -17,9 +17,9 @@ from winogen.kernels.count import (
     output_written,
     turned,
 )
-from winogen.kernels.geometry import is_streamed, lines_of_channels, tile_strip_size
+from winogen.kernels.geometry import is_streamed, lines_of_channels, phases, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
-from winogen.kernels.work import Work, blocks, round_up
+from winogen.kernels.work import Work, blocks, joint_products, round_up
 from winogen.records import NUMBERS, Machine, Precision
 
 _POINTER = 8
@@ -36,6 +36,12 @@ class Tiled(Variant):
         "columns": "transformed columns",
         "offset": "where each tile goes",
     }
+
+    def view(self, work: Work) -> Work:
+        return phases(work)
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"dilated": 1} if work.phased else {}
 
     def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         names = dict(self.buffers_used)
@@ -54,6 +60,10 @@ class Tiled(Variant):
         """Rows of tiles of a block's input."""
         return work.block[0]
 
+    def images_read(self, work: Work) -> Any:
+        """Images, or planes of volumes, whose tiles a block transforms."""
+        return work.images
+
     def tiles_at_once(self, work: Work) -> Any:
         """Tiles side by side whose columns are transformed before their rows."""
         return TILES_AT_ONCE
@@ -63,10 +73,10 @@ class Tiled(Variant):
         h, w = work.transforms
         (rows, cols), vector = self.input_size(work), work.lanes * work.itemsize
         outputs = h.m * work.block[1] * w.m
-        together = self.tiles_at_once(work) * w.m + w.n - w.m
+        together = (self.tiles_at_once(work) - 1) * w.step + w.n
         named = {
             "strip": Buffer(np.maximum(rows * cols, outputs) * vector),
-            "columns": Buffer(h.products * together * vector),
+            "columns": Buffer(h.rows * together * vector),
             "offset": Buffer(self.lines(work) * work.block[1] * 8),
         }
         if work.border == "indirect":
@@ -79,11 +89,11 @@ class Tiled(Variant):
 
     def tiles_transformed(self, work: Work) -> Demand:
         """Count the input transform of a block, up to tiles V of the numbers it is made in."""
-        (h, w), buffers, images = work.transforms, self.buffers(work), work.images
+        (h, w), buffers, images = work.transforms, self.buffers(work), self.images_read(work)
         rows, cols = self.input_size(work)
         vectors = images * blocks(work.channels, work.lanes)
         columns, tiles = self.lines(work) * cols, self.lines(work) * work.block[1]
-        across, vector = tiles * h.products, vectors * work.lanes * work.itemsize
+        across, vector = tiles * h.rows, vectors * work.lanes * work.itemsize
         strip: tuple[Move, ...] = ()
         if work.layout == "NCHW":
             strip = (
@@ -92,14 +102,15 @@ class Tiled(Variant):
             )
         places = tiles * positions(work)
         return Demand(
-            instructions=vectors * (columns * h.instructions[0] + across * w.instructions[0]),
-            stored=vectors * (columns * h.products + places),
+            instructions=vectors
+            * (columns * h.instructions[0] + across * w.instructions[0] + tiles * joining(work)[0]),
+            stored=vectors * (columns * h.rows + places),
             turned=turned(work, images * rows * cols, work.channels),
             moves=(
                 input_read(work, self.packed_bytes(work), (rows, cols)),
                 *strip,
                 # Transformed columns on their way to the transform of rows never leave L1.
-                Move("columns", columns * h.products * vector, 0, writes=True, private=True),
+                Move("columns", columns * h.rows * vector, 0, writes=True, private=True),
                 Move("columns", across * w.n * vector, 0, private=True),
                 of_buffer("V", places * vector // together(work), buffers["v"], writes=True),
             ),
@@ -111,7 +122,7 @@ class Tiled(Variant):
         tiles = work.images * work.block[0] * work.block[1]
         vectors = tiles * blocks(work.filters, work.lanes)
         vector = vectors * work.lanes * work.itemsize
-        columns, outputs = w.products * h.m, h.m * w.m
+        columns, outputs = w.rows * h.m, h.m * w.m
         strip: tuple[Move, ...] = ()
         if work.layout == "NCHW":
             strip = (
@@ -119,7 +130,8 @@ class Tiled(Variant):
                 of_buffer("strip", outputs * vector, buffers["strip"]),
             )
         return Demand(
-            instructions=vectors * (w.products * h.instructions[2] + h.m * w.instructions[2]),
+            instructions=vectors
+            * (w.rows * h.instructions[2] + h.m * w.instructions[2] + joining(work)[1]),
             stored=vectors * (columns + outputs),
             turned=turned(work, tiles * outputs, work.filters),
             moves=(
@@ -162,7 +174,17 @@ def transforms_cycles(work: Work, machine: Machine, counted: Demand) -> Any:
 
 def positions(work: Work) -> Any:
     """Products of one tile."""
-    return work.transforms[0].products * work.transforms[1].products
+    return joint_products(*work.transforms)
+
+
+def joining(work: Work) -> tuple[Any, Any]:
+    """Instructions of a tile between pairs and the factors of their products, into them and out."""
+    h, w = work.transforms
+    pairs_h, pairs_w = (h.rows - h.reals) // 2, (w.rows - w.reals) // 2
+    once = h.reals * pairs_w + pairs_h * w.reals
+    one_in, two_in, one_out, two_out = h.joins
+    twice = pairs_h * pairs_w
+    return once * one_in + twice * two_in, once * one_out + twice * two_out
 
 
 def together(work: Work) -> int:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
 from winogen.kernels.count import Stages, of_call
-from winogen.kernels.geometry import is_streamed, strip_size, taps_inside, trimmed
+from winogen.kernels.geometry import deep_taps_inside, is_streamed, strip_size, taps_inside, trimmed
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
@@ -51,6 +51,8 @@ class Variant(ABC):
     folder: Path | None = None
     title: str  # what the first lines of its C say
     along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
+    joins: bool = False  # whether complex products of both axes are joined, see `transforms.joined`
+    ranks: tuple[int, ...] = (1, 2)  # how many axes layers may have; one lies along the width
     # What algorithm="auto" considers: whether at all, and tiles up to which size.
     auto: bool = True
     largest_tile: int | None = None
@@ -74,6 +76,10 @@ class Variant(ABC):
     fields_used: Mapping[str, str] = {}
 
     # --- when it applies, and what is compiled in
+
+    def transforms_along(self, rank: int) -> tuple[bool, ...]:
+        """Return which axes of layers with so many axes are transformed: never the depth."""
+        return (False, *self.along)[-rank:]
 
     def computes(self, precision: Precision) -> bool:
         """Whether its kernels compute with these types of numbers."""
@@ -103,8 +109,9 @@ class Variant(ABC):
 
     def taps_read(self, work: Work) -> float:
         """Return the taps that are computed for an output, on average over all outputs."""
-        rows, cols = work.kernel
-        return (taps_inside(work, 0) if self.skips_padding else rows) * cols
+        if self.skips_padding:
+            return taps_inside(work, 0) * work.kernel[1] * deep_taps_inside(work)
+        return work.taps
 
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
@@ -309,8 +316,11 @@ def named(name: str) -> Variant:
     return _VARIANTS[name] if name in _VARIANTS else variants()[name]
 
 
-def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of the families for a precision, on a target.
+def algorithms(
+    precision: Precision | None = None, target: Target | None = None, rank: int | None = None
+) -> tuple[str, ...]:
+    """Return the names of all families, or of the families for a precision, on a target, for layers
+    of so many axes.
 
     For a precision or a target, families with a module of their own are left out.
     """
@@ -318,11 +328,13 @@ def algorithms(precision: Precision | None = None, target: Target | None = None)
         variant.algorithm
         for variant in _VARIANTS.values()
         if variant.algorithm not in _MODULES
+        and (rank is None or rank in variant.ranks)
         and (precision is None or variant.computes(precision))
         and (target is None or variant.runs_on(target))
         and (target is None or precision is None or target.multiplies(precision.format))
     ]
-    others = _MODULES if precision is None and target is None else ()
+    usual = rank is None or rank in Variant.ranks  # theirs, too
+    others = _MODULES if precision is None and target is None and usual else ()
     return tuple(dict.fromkeys([*able, *others]))
 
 
@@ -397,7 +409,7 @@ def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
     able = _able(work.algorithm, work.precision)
     for variant in able:
-        if variant.applies(work):
+        if (work.deep is None or 3 in variant.ranks) and variant.applies(work):
             return variant
     if not able:
         raise InvalidValue(

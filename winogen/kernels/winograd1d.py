@@ -14,6 +14,7 @@ class Winograd1d(Regions):
     name = "winograd1d"
     algorithm = "winograd1d"
     template = "winograd1d.c.j2"
+    ranks = (2,)
     title = "2D convolution as a sum of 1D Winograd convolutions"
     along = (False, True)
 
@@ -21,11 +22,11 @@ class Winograd1d(Regions):
         return work.kernel[0]
 
     def lines(self, work: Work) -> Any:
-        return work.block[0] + work.kernel[0] - 1
+        return (work.block[0] - 1) * work.stride[0] + work.kernel[0]
 
     def input_size(self, work: Work) -> tuple[Any, Any]:
         _, w = work.transforms
-        return self.lines(work), work.block[1] * w.m + w.n - w.m
+        return self.lines(work), (work.block[1] - 1) * w.step + w.n
 
     def rows_of_products(self, work: Work) -> tuple[Any, Any]:
         return work.block[1], work.images * work.block[0]

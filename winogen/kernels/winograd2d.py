@@ -21,6 +21,7 @@ class Winograd2d(Tiled):
     name = "winograd2d"
     algorithm = "winograd2d"
     template = "winograd2d.c.j2"
+    ranks = (2,)
     title = "2D Winograd convolution, tile by tile"
     auto = False
     widens_filters = True

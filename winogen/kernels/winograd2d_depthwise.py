@@ -19,6 +19,7 @@ class Winograd2dDepthwise(Tiled):
     name = "winograd2d_depthwise"
     algorithm = "winograd2d"
     template = "winograd2d_depthwise.c.j2"
+    ranks = (2,)
     title = "2D Winograd convolution of a depthwise layer"
     auto = False
     buffers_used = {"v": "transformed tiles of LANES channels", **Tiled.buffers_used}
@@ -28,7 +29,7 @@ class Winograd2dDepthwise(Tiled):
         return work.depthwise
 
     def view(self, work: Work) -> Work:
-        return as_one_group(work)
+        return super().view(as_one_group(work))
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("nothing to tune", depth=16)

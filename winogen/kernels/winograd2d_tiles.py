@@ -41,6 +41,7 @@ class Winograd2dTiles(Variant):
     name = "winograd2d_tiles"
     algorithm = "winograd2d"
     template = "winograd2d_tiles.c.j2"
+    ranks = (2,)
     title = "2D Winograd convolution of few channels, tiles in the lanes"
     along = (True, True)
     largest_tile = 4  # larger ones are less accurate and, for all that they save, not faster
@@ -56,7 +57,8 @@ class Winograd2dTiles(Variant):
 
     def applies(self, work: Work) -> bool:
         few = work.channels <= self.tuning(work.target, work.precision).few
-        return work.layout == self.layout_of and few and not work.depthwise
+        plain = few and not work.depthwise and work.dilation == (1, 1)
+        return work.layout == self.layout_of and plain
 
     def suits(self, work: Work) -> bool:
         return work.filters >= _LEAST_FILTERS
@@ -71,7 +73,9 @@ class Winograd2dTiles(Variant):
         return self._pitches(work) | {"tiles_at_once": self.tiles_at_once(work)}
 
     def _pitches(self, work: Work) -> dict[str, Any]:
-        return strip_pitches(*tile_strip_size(work), work.transforms[1].m, work.lanes, planar=True)
+        return strip_pitches(
+            *tile_strip_size(work), work.transforms[1].step, work.lanes, planar=True
+        )
 
     def tiles_at_once(self, work: Work) -> Any:
         """Tiles of a row whose V takes at most three quarters of what L1 has for the product."""

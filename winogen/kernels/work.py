@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,24 +19,51 @@ from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 Pair = tuple[int, int]  # height, width
 
 
+class Deep(NamedTuple):
+    """What a kernel knows of the depth of volumes, whose planes are its images."""
+
+    size: int
+    outputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int  # the padding in front
+
+    def planes(self, outputs: Any) -> Any:
+        """Planes of input below so many of outputs: none between distant taps."""
+        first = (outputs - 1) * self.stride + 1  # that one tap reads
+        return first + (self.kernel - 1) * np.minimum(self.dilation, first)
+
+
 @dataclass(frozen=True)
 class Stack:
     """The sizes of many transforms along one axis, as columns of arrays."""
 
     m: np.ndarray
     n: np.ndarray
+    step: np.ndarray
     products: np.ndarray
+    rows: np.ndarray
+    reals: np.ndarray
     output_multiplies: np.ndarray
     instructions: tuple[np.ndarray, ...]
+    joins: tuple[np.ndarray, ...]
 
     @classmethod
     def of(cls, transforms: Sequence[Any]) -> Stack | None:
         """Return them stacked; None for algorithms without tiles."""
         if None in transforms:
             return None
-        sizes = [(t.m, t.n, t.products, t.output_multiplies, *t.instructions) for t in transforms]
-        m, n, products, multiplies, *instructions = np.array(sizes).T[:, :, None]
-        return cls(m, n, products, multiplies, tuple(instructions))
+        sizes = [
+            (
+                *(t.m, t.n, t.step, t.products, t.rows, t.reals, t.output_multiplies),
+                *t.instructions,
+                *t.joins,
+            )
+            for t in transforms
+        ]
+        m, n, step, products, rows, reals, mul, *rest = np.array(sizes).T[:, :, None]
+        return cls(m, n, step, products, rows, reals, mul, tuple(rest[:3]), tuple(rest[3:]))
 
 
 @dataclass(frozen=True)
@@ -78,6 +105,9 @@ class Work:
     # packed, and the first row and column of taps that is left.
     whole_kernel: Pair | None = None
     first: Pair = (0, 0)
+    # Where the phases of a dilated layer count as images: the work as it was.
+    phased: Work | None = None
+    deep: Deep | None = None  # of volumes: `batch` counts the planes of all outputs
     merged: int = 1  # channels of each group of the layer, where a kernel takes all groups as one
 
     @property
@@ -114,13 +144,18 @@ class Work:
     @property
     def taps(self) -> int:
         """Taps of the kernel."""
-        return self.kernel[0] * self.kernel[1]
+        return self.kernel[0] * self.kernel[1] * self.deep_taps
+
+    @property
+    def deep_taps(self) -> int:
+        """Taps along the depth; 1 where there is none."""
+        return self.deep.kernel if self.deep else 1
 
     @property
     def filter_taps(self) -> int:
         """Taps of a whole filter, as it is packed."""
         height, width = self.whole_kernel or self.kernel
-        return height * width
+        return height * width * self.deep_taps
 
     @property
     def filter_row(self) -> int:
@@ -147,7 +182,8 @@ class Work:
         """Whether every output sees just the pixel at its own place."""
         one, none = (1, 1), (0, 0)
         same = self.size == self.output_size
-        return (self.kernel, self.stride, self.padding) == (one, one, none) and same
+        alone = self.deep is None
+        return (self.kernel, self.stride, self.padding) == (one, one, none) and same and alone
 
     @cached_property
     def grid(self) -> tuple:
@@ -159,12 +195,15 @@ class Work:
     def items(self) -> Any:
         """Blocks of all images and groups."""
         high, wide = self.grid
-        return blocks(self.batch, self.images) * self.groups * high * wide
+        together = self.deep.outputs if self.deep else self.batch  # images that may share a block
+        images = self.batch // max(1, together) * blocks(together, self.images)
+        return images * self.groups * high * wide
 
     @property
     def input_numbers(self) -> int:
         """From the first number of the input to behind its last."""
-        return self.input.extent(self.batch, *self.size, self.groups * self.channels)
+        images = self.batch // self.deep.outputs if self.deep else self.batch
+        return self.input.extent(images, *self.size, self.groups * self.channels)
 
     @property
     def input_bytes(self) -> int:
@@ -186,6 +225,15 @@ class Work:
     def padded_channels(self) -> int:
         """Channels of a group in whole vectors."""
         return round_up(self.channels, self.lanes)
+
+
+def joint_products(height: Any, width: Any) -> Any:
+    """Products of a tile that is transformed so along both axes.
+
+    Two real numbers have one, a pair along one axis has three and pairs along both have six: see
+    `winogen.algebra.join`. Where nothing comes in pairs it is the product of both axes' own.
+    """
+    return (3 * height.rows * width.rows - height.reals * width.reals) // 2
 
 
 def blocks(count: Any, size: Any) -> Any:

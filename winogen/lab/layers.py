@@ -97,8 +97,8 @@ def _of_onnx(file: Path) -> list[BenchLayer]:
     layers = []
     for problem in convolutions(file):
         layer = problem.layer
-        top, bottom, left, right = layer.padding
-        if (top, left) != (bottom, right) or layer.dtype != "float32":
+        before, after = layer.padding[::2], layer.padding[1::2]
+        if before != after or layer.dtype != "float32":
             continue  # a layer of the benchmark has equal padding at both ends
         layers.append(
             BenchLayer(
@@ -107,7 +107,7 @@ def _of_onnx(file: Path) -> list[BenchLayer]:
                 (problem.batch, layer.channels, *problem.size),
                 layer.weight_shape,
                 layer.stride,
-                (top, left),
+                before,
                 layer.dilation,
                 layer.groups,
             )

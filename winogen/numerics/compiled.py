@@ -13,10 +13,10 @@ from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Precision
 from winogen.rounding.tiles import Direct, TileAxis, axes_of
 
 Watch = Callable[[str, np.ndarray], None]  # told what each stage yields
-# (filter shape, input shape, run(filters, inputs, watch) -> outputs), see `winogen.rounding.tiles`.
-Runner = tuple[
-    tuple[int, int], tuple[int, int], Callable[[np.ndarray, np.ndarray, Watch], np.ndarray]
-]
+Pair = tuple[int, int]
+# (filter shape, input shape, stride, run(filters, inputs, watch) -> outputs), see
+# `winogen.rounding.tiles`.
+Runner = tuple[Pair, Pair, Pair, Callable[[np.ndarray, np.ndarray, Watch], np.ndarray]]
 HEADER = "header"
 _CONV2D = ("direct", "im2col", "winograd1d", "winograd2d", "mcmr")
 _CDEF = "void winogen_tiles(int64_t, int64_t, int64_t, const {0} *, const {0} *, {0} *);"
@@ -26,7 +26,7 @@ _REAL = {"float32": "float", "float64": "double"}
 def runner(
     algorithm: Any, dims: int, kernel: str, settings: dict, precision: Precision | None = None
 ) -> Runner:
-    """Return (filter shape, input shape, run(filters, inputs, watch)) for compiled C.
+    """Return (filter shape, input shape, stride, run(filters, inputs, watch)) for compiled C.
 
     ``kernel``: an algorithm of ``conv2d``, or "header": the C of the three transforms, generated
     for the order asked for, around a plain loop over channels, which has no ``precision``.
@@ -67,16 +67,18 @@ def _conv2d_runner(
     from winogen.conv import conv2d
 
     options: dict[str, Any] = {"algorithm": kernel}
+    stride = (1, 1)
     if isinstance(algorithm, Direct):
         first = 1 if dims == 1 else None
         m, r = (first or algorithm.m, algorithm.m), (first or algorithm.r, algorithm.r)
     else:
         h, w = _both(algorithm, dims)
         m, r = (h.m, w.m), (h.r, w.r)
+        stride = getattr(h, "stride", 1), getattr(w, "stride", 1)
         if kernel in ("winograd1d", "winograd2d", "mcmr"):
             one = cook_toom(1, 1) if kernel == "winograd1d" else h
             options |= {"tile": (one.m, w.m), "order": order, **_made_of(one, w)}
-    n = (m[0] + r[0] - 1, m[1] + r[1] - 1)
+    n = (stride[0] * (m[0] - 1) + r[0], stride[1] * (m[1] - 1) + r[1])
 
     def run(filters: np.ndarray, inputs: np.ndarray, watch: Watch) -> np.ndarray:
         channels, trials = filters.shape[0], filters.shape[-1]
@@ -86,13 +88,14 @@ def _conv2d_runner(
         y = conv2d(
             image.reshape(1, trials * channels, *n),
             weight,
+            stride=stride,
             groups=trials,
             **options,
             **asked,
         )
         return y.reshape(trials, *m).transpose(1, 2, 0)
 
-    return r, n, run
+    return r, n, stride, run
 
 
 def _made_of(*algorithms: Any) -> dict:
@@ -100,7 +103,8 @@ def _made_of(*algorithms: Any) -> dict:
     transformed."""
     for name in ("points", "moduli"):
         sets = tuple(tuple(map(str, getattr(f, name, None) or ())) or None for f in algorithms)
-        if all(one or f.m == f.r == 1 for one, f in zip(sets, algorithms)):
+        usual = (f.m == f.r == 1 or getattr(f, "stride", 1) > 1 for f in algorithms)
+        if all(one or default for one, default in zip(sets, usual)):
             return {name: sets}
     raise InvalidValue(
         "compiled: got a kernel of conv2d with an algorithm that is not made of points alone or of "
@@ -148,7 +152,7 @@ def _header_runner(algorithm: Any, dims: int, settings: dict) -> Runner:
         library.lib.winogen_tiles(trials, channels, block, *pointers)
         return arrays[2].transpose(1, 2, 0)
 
-    return (h.r, w.r), (h.n, w.n), run
+    return (h.r, w.r), (h.n, w.n), (h.stride, w.stride), run
 
 
 def _source(

@@ -198,11 +198,11 @@ def measure(
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
     if compiled is None:
-        taps, tile, run = _runner(algorithm, dims, order, rounding)
+        taps, tile, stride, run = _runner(algorithm, dims, order, rounding)
     else:
         from winogen.numerics.compiled import runner
 
-        taps, tile, run = runner(algorithm, dims, compiled, settings, precision)
+        taps, tile, stride, run = runner(algorithm, dims, compiled, settings, precision)
     samples = Samples(
         *(drawn_from, stages.weights, stages.arrays, taps, tile, dims),
         weights=weights,
@@ -223,7 +223,7 @@ def measure(
     for first in range(0, trials, chunk):
         count = min(chunk, trials - first)
         g, d = samples.draw(rng, first, count)
-        truth: Any = exactly(g, d)
+        truth: Any = exactly(g, d, stride)
         errors.append(truth.errors(run(g, d, watch)))
         references.append(truth.values)
         ulps.append(np.abs(errors[-1]) / stages.arrays.ulp(truth.values))
@@ -237,14 +237,15 @@ def measure(
 
 
 def _runner(algorithm: Any, dims: int, order: str, rounding: Rounding) -> Runner:
-    """Return (filter shape, input shape, run(filters, inputs, watch) -> outputs)."""
+    """Return (filter shape, input shape, stride, run(filters, inputs, watch) -> outputs)."""
     if isinstance(algorithm, Direct):
         m, r = algorithm.m, algorithm.r
         taps, tile = ((r, r), (m + r - 1,) * 2) if dims == 2 else ((1, r), (1, m + r - 1))
-        return taps, tile, lambda g, d, watch: direct(rounding, g, d, watch)
+        return taps, tile, (1, 1), lambda g, d, watch: direct(rounding, g, d, watch)
     axes = axes_of(algorithm, dims, order)
     h, w = axes
-    return (h.r, w.r), (h.n, w.n), lambda g, d, watch: winograd(axes, rounding, g, d, watch)
+    sizes = (h.r, w.r), (h.n, w.n), (h.stride, w.stride)
+    return *sizes, lambda g, d, watch: winograd(axes, rounding, g, d, watch)
 
 
 def _summary(

@@ -17,6 +17,10 @@ from winogen.errors import InvalidType, InvalidValue, WinogenError
 from winogen.extras import MissingPackage
 from winogen.onnx.operators import OWN_DOMAIN
 
+# Weights of so many numbers are handed to onnxruntime as they are, if they are of these types.
+_LARGE = 1024
+_PLAIN = frozenset("FLOAT DOUBLE FLOAT16 INT8 UINT8 INT32 INT64".split())
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -120,6 +124,7 @@ def new_session(
     ``profile``: how the file begins into which it writes how long its nodes take.
     """
     ort = require("onnxruntime")
+    light, weights = _apart(proto)
     options = ort.SessionOptions()
     options.log_severity_level = 4  # what is wrong is in the exception
     options.intra_op_num_threads = threads
@@ -129,9 +134,51 @@ def new_session(
         options.enable_profiling, options.profile_file_prefix = True, profile
     if library:
         options.register_custom_ops_library(library)
-    return ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    arrays = [ort.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+    if arrays:
+        options.add_external_initializers(list(weights), arrays)
+    session = ort.InferenceSession(
+        light.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
+    session.winogen_weights = arrays  # which it reads as long as it lives
+    return session
+
+
+def _apart(proto: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """A copy of a model without its large weights, and these by name.
+
+    To write them down and to read that again takes most of the time until a session is there.
+    """
+    onnx = require("onnx")
+    light, weights = without(proto, "graph"), dict[str, np.ndarray]()
+    light.graph.CopyFrom(without(proto.graph, "initializer"))
+    for tensor in proto.graph.initializer:
+        stub = light.graph.initializer.add()
+        kind = onnx.TensorProto.DataType.Name(tensor.data_type)
+        if math.prod(tensor.dims) < _LARGE or kind not in _PLAIN or not tensor.HasField("raw_data"):
+            stub.CopyFrom(tensor)
+            continue
+        array = weights[tensor.name] = onnx.numpy_helper.to_array(tensor)
+        stub.name, stub.data_type = tensor.name, tensor.data_type
+        stub.dims.extend(tensor.dims)
+        stub.data_location = onnx.TensorProto.EXTERNAL
+        places = {"location": "memory", "offset": "0", "length": str(array.nbytes)}
+        for key, value in places.items():
+            stub.external_data.add(key=key, value=value)
+    return light, weights
+
+
+def without(message: Any, *names: str) -> Any:
+    """Return a copy of a protobuf without these fields."""
+    copy = type(message)()
+    for field, value in message.ListFields():
+        if field.name in names:
+            continue
+        if isinstance(value, (str, bytes, int, float)):
+            setattr(copy, field.name, value)
+        else:
+            getattr(copy, field.name).MergeFrom(value)
+    return copy
 
 
 def session_of(proto: Any, **options: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,10 +18,10 @@ from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
 from winogen.graph.measured import Memory, digest
 from winogen.onnx.library import get_library_path
-from winogen.onnx.loading import first_line, new_session, require
+from winogen.onnx.loading import first_line, require
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
-from winogen.onnx.reference import Reference
+from winogen.onnx.reference import Reference, Running, started
 from winogen.onnx.soundness import Part, alone
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel, duel_of_wholes
@@ -68,23 +67,31 @@ class Measuring:
         # What an earlier process found of the same net with the same numbers.
         self.facts = facts if facts.get("numbers") == self.numbers else {}
         self._kept: dict[str, Times | None] = {}
+        self._latest: tuple[Any, Running | None] | None = None
         self._left = _MOST
 
-    def prepare(self, proto: Any) -> None:
-        """Run a rewritten model once, so that its kernels are there when its layers are measured.
+    def running(self, proto: Any) -> Running | None:
+        """Return a rewritten model after its first run; None if it does not run. Keeps the latest.
 
-        A node of many layers compiles them side by side, layers alone one after the other.
+        A node of many layers compiles their kernels side by side, layers alone one after the other:
+        so this comes before these are measured.
         """
-        with suppress(Exception):  # what is wrong, the proof says
-            session = new_session(proto, library=self.library, threads=self.threads or 0)
-            session.run(None, self.feed)
+        if self._latest is None or self._latest[0] is not proto:
+            self._latest = None  # and with it what that one holds
+            self._latest = proto, started(proto, self.feed, self.threads or 0, self.library)
+        return self._latest[1]
 
     def whole(self, proto: Any) -> Times | None:
         """Return the times of a rewritten model and of the original; None if one does not run."""
         key = digest("whole", _texts(proto))
-        return self._once(
-            key, lambda: self._duel(proto, self.model.proto, self.feed, duel_of_wholes)
-        )
+
+        def measured() -> Times | None:
+            ours, theirs = self.running(proto), self.reference.original
+            if ours is None or theirs is None:
+                return None
+            return self._duel(ours.session, theirs.session, self.feed, duel_of_wholes)
+
+        return self._once(key, measured)
 
     def parts(
         self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
@@ -117,9 +124,13 @@ class Measuring:
         def measured() -> Times | None:
             to_tensor = self.model.onnx.numpy_helper.from_array
             theirs = [to_tensor(array, name) for name, array in arrays.items()]
+            threads = self.threads or 0
             rest = part.outputs, opsets, self.model.proto.ir_version, True
-            ours = alone(part.nodes, tensors, feed, *rest)
-            return self._duel(ours, alone(nodes, theirs, feed, *rest), feed, duel)
+            ours = started(alone(part.nodes, tensors, feed, *rest), feed, threads, self.library)
+            other = started(alone(nodes, theirs, feed, *rest), feed, threads)
+            if ours is None or other is None:
+                return None
+            return self._duel(ours.session, other.session, feed, duel)
 
         return self._once(key, measured)
 
@@ -147,23 +158,11 @@ class Measuring:
                 return None
         return feed
 
-    def _duel(
-        self, ours: Any, theirs: Any, feed: Feed, measure: Callable[..., Times]
-    ) -> Times | None:
-        """The times of two models; None where onnxruntime runs only one of them, or none."""
-        threads, clock = self.threads or 0, clock_of(self.threads or 0)
-        try:
-            sessions = (
-                new_session(ours, library=self.library, threads=threads),
-                new_session(theirs, threads=threads),
-            )
-            mine, other = (partial(session.run, None, feed) for session in sessions)
-            mine()  # compiles what is missing
-            other()
-        except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
-            return None
+    def _duel(self, ours: Any, theirs: Any, feed: Feed, measure: Callable[..., Times]) -> Times:
+        """The times of two sessions."""
         begin = time.monotonic()
-        times = measure(mine, other, clock)
+        mine, other = (partial(session.run, None, feed) for session in (ours, theirs))
+        times = measure(mine, other, clock_of(self.threads or 0))
         self._left -= time.monotonic() - begin
         return times
 

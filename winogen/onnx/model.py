@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.onnx.loading import computed, require
+from winogen.onnx.loading import computed, require, without
 from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
@@ -164,17 +164,17 @@ class Model:
     @cached_property
     def inferred(self) -> dict[str, Any]:
         """ValueInfoProtos of all values that onnx itself knows of, by name."""
-        light = self.onnx.ModelProto()
-        light.CopyFrom(self.proto)
-        constant = [t for t in light.graph.initializer if t.name not in self.replaceable]
-        del light.graph.initializer[:]  # sizes may not follow from a default that is replaced
-        light.graph.initializer.extend(constant)
-        for tensor in light.graph.initializer:
+        light = without(self.proto, "graph")
+        light.graph.CopyFrom(without(self.graph, "initializer"))
+        for tensor in self.graph.initializer:
+            if tensor.name in self.replaceable:
+                continue  # sizes may not follow from a default that is replaced
+            kept = light.graph.initializer.add()
             if np.prod(tensor.dims, dtype=np.int64) > _SMALL:
-                dims, kind, name = list(tensor.dims), tensor.data_type, tensor.name
-                tensor.Clear()
-                tensor.dims.extend(dims)
-                tensor.data_type, tensor.name = kind, name
+                kept.dims.extend(tensor.dims)
+                kept.data_type, kept.name = tensor.data_type, tensor.name
+            else:
+                kept.CopyFrom(tensor)
         self.write_fixed(light.graph)
         for value in (*light.graph.input, *light.graph.value_info, *light.graph.output):
             for dim in filter(is_open, value.type.tensor_type.shape.dim):
@@ -308,16 +308,16 @@ class Model:
         return copy
 
     def interface(self, read: Container[str]) -> tuple[list[Any], list[Any]]:
-        """Return copies of the inputs and of the initializers of a model that reads these names.
+        """Return the inputs and the initializers of a model that reads these names.
 
         An initializer that a caller may replace stays, and so does its input, read or not: without
         this default, the input would be required. All other initializers are no inputs any more, as
         IR 4 allows.
         """
         mine = {tensor.name for tensor in self.graph.initializer} - self.replaceable
-        inputs = [copied(value) for value in self.graph.input if value.name not in mine]
+        inputs = [value for value in self.graph.input if value.name not in mine]
         kept = [
-            copied(tensor)
+            tensor
             for tensor in self.graph.initializer
             if tensor.name in read or tensor.name in self.replaceable
         ]

@@ -56,8 +56,8 @@ class Verdict:
         return f"{text}; no further: {self.unproven}" if self.unproven else text
 
 
-def compare(model: Model, proto: Any) -> Verdict:
-    """Return what is wrong with ``proto``, which was made of ``model``.
+def compare(model: Model, proto: Any, session: Any = None) -> Verdict:
+    """Return what is wrong with ``proto``, which was made of ``model``; a ``session`` may run it.
 
     What cannot be loaded, or means something else as far as that is seen without running it, goes
     as a whole. The rest runs beside the original in onnxruntime, if it and a compiler are there.
@@ -70,17 +70,17 @@ def compare(model: Model, proto: Any) -> Verdict:
         verdict.refuted = dict.fromkeys(everything, why)
         return verdict
     try:
-        _run(model, proto, parts, verdict)
+        _run(model, proto, session, parts, verdict)
     except (Unproven, BuildError, MissingPackage) as reason:
         verdict.unproven = first_line(reason)
     return verdict
 
 
-def _run(model: Model, proto: Any, parts: list[Part], verdict: Verdict) -> None:
+def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Verdict) -> None:
     installed = planner()  # raises BuildError
     boundary = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
     original = _Original(model, list(boundary))
-    whole = Whole(model, proto, installed.path, original.evaluated)
+    whole = Whole(model, proto, installed.path, original.evaluated, session)
     ours = [_Part(model, proto, part, installed) for part in parts]
     for place, (shapes, feeds) in enumerate(_accepted(model, original)):
         values = [original.run(feed) for feed in feeds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,26 @@ from winogen.onnx.writing import Writer
 _MOST_PRODUCTS = 2e11
 
 
+class Running(NamedTuple):
+    """A model in a session that has run once, so that its kernels and plans are there."""
+
+    session: Any
+    outputs: list[Any]
+    predicted: float  # the largest error of a layer that winogen predicts
+
+
+def started(proto: Any, feed: Feed, threads: int, library: str = "") -> Running | None:
+    """Return a model after its first run; None if onnxruntime does not run it."""
+    try:
+        session = new_session(proto, library=library, threads=threads)
+        with planner().recording() as answers:
+            outputs = session.run(None, feed)
+    except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
+        return None
+    predicted = (error.planned for answer in answers for error in answer.errors)
+    return Running(session, outputs, max(predicted, default=0.0))
+
+
 class Reference:
     """The outputs of a model of known sizes on ``feed``, by onnxruntime and in float64.
 
@@ -30,29 +50,20 @@ class Reference:
     def __init__(self, model: Model, feed: Feed, threads: int):
         self.model, self.feed, self.threads = model, feed, threads
 
-    def errors(self, proto: Any) -> tuple[Errors | None, float]:
-        """Return the errors at the output of a rewritten model, and the largest it predicts.
+    def errors(self, running: Running | None) -> Errors | None:
+        """Return the errors at the output of a rewritten model that has `started` on ``feed``.
 
         None where nobody knows: the output holds no floats, or the model does not run in float64,
         or not in reasonable time.
         """
-        if self._exact is None or self._theirs is None:
-            return None, 0.0
-        installed = planner()
-        with installed.recording() as answers:
-            try:
-                ours = self._run(proto, self.feed, installed.path)
-            except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
-                return None, 0.0
-        predicted = [error.planned for answer in answers for error in answer.errors]
-        return errors_of(_numbers(ours), self._theirs, self._exact), max(predicted, default=0.0)
+        if running is None or self._exact is None or self.original is None:
+            return None
+        return errors_of(_numbers(running.outputs), _numbers(self.original.outputs), self._exact)
 
     @cached_property
-    def _theirs(self) -> np.ndarray | None:
-        try:
-            return _numbers(self._run(self.model.proto, self.feed))
-        except Exception:  # onnxruntime's own kinds of errors
-            return None
+    def original(self) -> Running | None:
+        """The model itself, with all of onnxruntime's optimizations; None if it does not run."""
+        return started(self.model.proto, self.feed, self.threads)
 
     @cached_property
     def _exact(self) -> np.ndarray | None:
@@ -69,12 +80,10 @@ class Reference:
                 return None
             proto, installed = Writer(model, reading, {}).write(graph), planner()
             with installed.recording(algorithm="direct"):
-                return _numbers(self._run(proto, feed, installed.path))
+                session = new_session(proto, library=installed.path, threads=self.threads)
+                return _numbers(session.run(None, feed))
         except Exception:  # onnxruntime has not all operators in float64
             return None
-
-    def _run(self, proto: Any, feed: Feed, library: str = "") -> Any:
-        return new_session(proto, library=library, threads=self.threads).run(None, feed)
 
     def _products(self, node: Any) -> float:
         sizes = self.model.sizes.get(node.output, ())

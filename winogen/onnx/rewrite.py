@@ -177,21 +177,22 @@ def rewrite(
         measuring = Measuring(model, threads, tolerance)
     except Unmeasured as reason:
         unmeasured = str(reason)
-    settings = {"tolerance": tolerance, "threads": threads}
-    draft = partial(_proven, _Task(model, settings, measuring, unmeasured))
-
-    def has_lost(result: Rewritten) -> bool:
-        lost = any(times.is_lost for times in result.layers.values())
-        return bool(lost and (result.segments or result.whole))
-
-    if measuring is None:
-        return draft(False)
-
-    def facts(result: Rewritten) -> dict[str, str]:
-        errors = json.dumps(result.errors and astuple(result.errors))
-        return {"numbers": measuring.numbers, "ceiling": str(result.ceiling), "errors": errors}
-
-    return measuring.memory.settled(draft, has_lost, lambda result: result.gain, facts)
+    task = _Task(model, {"tolerance": tolerance, "threads": threads}, measuring, unmeasured)
+    excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
+    given_back: list[str] = []
+    while True:
+        draft = _fastest(task, excluded)
+        result = replace(draft.result, given_back=tuple(given_back))
+        if result.is_original:
+            return result
+        with working("comparing with the original"):
+            running = measuring and measuring.running(result.model)
+            verdict = compare(model, result.model, running and running.session)
+        if not verdict.refuted:
+            return replace(result, verdict=verdict)
+        for name, why in verdict.refuted.items():
+            excluded |= dict.fromkeys(draft.within.get(name, (name,)), "its values differ")
+            given_back.append(f"{name}: {why}")
 
 
 @dataclass(frozen=True)
@@ -205,47 +206,54 @@ class _Task:
     layers: dict[str, Times] = field(default_factory=dict)  # by what a layer makes, once measured
 
 
-def _proven(task: _Task, uncut: bool) -> Rewritten:
-    """Return a model whose nodes are proven, the original where that is as fast.
+def _fastest(task: _Task, excluded: Mapping[str, str]) -> _Draft:
+    """Return the fastest draft, with slower layers in it or without, which is not proven yet."""
+    draft = partial(_measured, task, excluded)
+
+    def has_lost(draft: _Draft) -> bool:
+        lost = any(times.is_lost for times in draft.result.layers.values())
+        return bool(lost and (draft.result.segments or draft.result.whole))
+
+    def facts(draft: _Draft) -> dict[str, str]:
+        assert task.measuring
+        errors = json.dumps(draft.result.errors and astuple(draft.result.errors))
+        return {
+            "numbers": task.measuring.numbers,
+            "ceiling": str(draft.result.ceiling),
+            "errors": errors,
+        }
+
+    if task.measuring is None:
+        return draft(False)
+    return task.measuring.memory.settled(draft, has_lost, lambda draft: draft.result.gain, facts)
+
+
+def _measured(task: _Task, excluded: Mapping[str, str], uncut: bool) -> _Draft:
+    """Return a draft with its times, the original where that is as fast.
 
     ``uncut``: winogen computes slower layers as well.
     """
-    model, measuring = task.model, task.measuring
-    excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
-    given_back: list[str] = []
-    while True:
-        drafts = _Drafts(task, uncut, excluded)
-        draft = drafts.accurate()
-        result = replace(draft.result, given_back=tuple(given_back))
-        if result.is_original:
-            return result
-        with working("comparing with the original"):
-            verdict = compare(model, result.model)
-        result = replace(result, verdict=verdict)
-        if verdict.refuted:
-            for name, why in verdict.refuted.items():
-                excluded |= dict.fromkeys(draft.within.get(name, (name,)), "its values differ")
-                given_back.append(f"{name}: {why}")
-            continue
-        with working("measuring the whole model"):
-            whole = measuring.whole(result.model) if measuring else None
-        if whole is None or not whole.is_slower:
-            failed = "onnxruntime does not run the original, or not with winogen's nodes"
-            return replace(
-                result, whole=whole, unmeasured="" if whole else task.unmeasured or failed
-            )
+    draft = _Drafts(task, uncut, excluded).accurate()
+    result, model = draft.result, task.model
+    if result.is_original:
+        return draft
+    with working("measuring the whole model"):
+        whole = task.measuring.whole(result.model) if task.measuring else None
+    if whole is not None and whole.is_slower:
         count = len(model.graph.node)
-        as_it_was = Rewritten(model.proto, count, count, refusals=result.refusals)
-        as_it_was = replace(
-            as_it_was, given_back=result.given_back, whole=whole, layers=task.layers
-        )
-        return replace(as_it_was, ceiling=result.ceiling)
+        original = Rewritten(model.proto, count, count, refusals=result.refusals)
+        draft.result = replace(original, whole=whole, layers=task.layers, ceiling=result.ceiling)
+        return draft
+    failed = "onnxruntime does not run the original, or not with winogen's nodes"
+    unmeasured = "" if whole else task.unmeasured or failed
+    draft.result = replace(result, whole=whole, unmeasured=unmeasured)
+    return draft
 
 
 class _Drafts:
     """Drafts of a model under each ceiling: layers that onnxruntime computes faster are its own.
 
-    The arguments are those of `_proven`. ``excluded``: values that are onnxruntime's in any case.
+    The arguments are those of `_measured`. ``excluded``: values that are onnxruntime's in any case.
     """
 
     def __init__(self, task: _Task, uncut: bool, excluded: Mapping[str, str]):
@@ -275,7 +283,9 @@ class _Drafts:
         measuring = self.task.measuring
         if measuring and not draft.result.is_original:
             with working("comparing with float64"):
-                errors, self.largest = measuring.reference.errors(draft.result.model)
+                running = measuring.running(draft.result.model)
+                errors = measuring.reference.errors(running)
+            self.largest = running.predicted if running and errors else 0.0
             draft.result = replace(draft.result, errors=errors)
         return draft
 
@@ -298,7 +308,7 @@ class _Drafts:
                 return draft
             if measuring and not prepared:
                 with working("compiling kernels"):
-                    measuring.prepare(draft.result.model)
+                    measuring.running(draft.result.model)
                 prepared = True
             known = self.uncut and task.layers
             slower = draft.slower(measuring, task.layers) if measuring and not known else []

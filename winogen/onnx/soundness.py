@@ -54,8 +54,12 @@ def alone(
         for name, x in feed.items()
     ]
     made = [helper.make_empty_tensor_value_info(name) for name in outputs]
-    graph = helper.make_graph(nodes, "part", inputs, made, constants)
-    return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
+    # In place, as the helper's models are copies of graphs with all their constants.
+    empty = helper.make_graph([], "part", inputs, made)
+    proto = helper.make_model(empty, opset_imports=opsets, ir_version=ir_version)
+    proto.graph.node.extend(nodes)
+    proto.graph.initializer.extend(constants)
+    return proto
 
 
 def fault_of(model: Model, proto: Any) -> str | None:

@@ -29,12 +29,14 @@ class Unproven(Exception):
 class Whole:
     """The rewritten model as users run it, and the original with errors like those of its parts."""
 
-    def __init__(self, model: Model, proto: Any, library: str, evaluated: bool):
+    def __init__(
+        self, model: Model, proto: Any, library: str, evaluated: bool, session: Any = None
+    ):
         self.model = model
         self.proto = proto
         self.library = library
         self.evaluated = evaluated  # onnx runs the original, onnxruntime cannot
-        self._session: Any = None
+        self._session = session
         self._disturbed: Any = None
 
     def wrong(

@@ -1,7 +1,7 @@
 """records: plain data that every station may read; nothing here computes or asks the system."""
 
 from winogen.records.activations import ACTIVATIONS
-from winogen.records.axis import Axis, Strides
+from winogen.records.axis import AXES, Axis, Strides
 from winogen.records.costs import Costs, costs_of
 from winogen.records.epilogue import Epilogue
 from winogen.records.machine import Machine
@@ -22,6 +22,7 @@ from winogen.records.tuning import Sizes, Tuning
 __all__ = [
     "ACTIVATIONS",
     "ARRAY_TYPES",
+    "AXES",
     "COMPUTED_TYPES",
     "EXTENSIONS",
     "FILTER_TYPES",

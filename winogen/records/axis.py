@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AXES = ("depth", "height", "width")  # of layers of three axes; those of fewer have the last
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -53,24 +55,30 @@ class Axis:
 
 @dataclass(frozen=True)
 class Strides:
-    """From one image, row, pixel and channel of an array to the next, in numbers."""
+    """From one image, row, pixel and channel of an array to the next, in numbers.
+
+    An array of volumes has ``planes`` of each, each with a ``plane`` of its own.
+    """
 
     image: int
     row: int
     pixel: int
     channel: int
+    plane: int = 0
+    planes: int = 1
 
     @classmethod
-    def of(cls, layout: str, channels: int, height: int, width: int) -> Strides:
+    def of(cls, layout: str, channels: int, height: int, width: int, planes: int = 1) -> Strides:
         """Return the strides of a contiguous array, or of a slice of the ``channels`` of one.
 
         >>> Strides.of("NCHW", 3, 4, 5)
-        Strides(image=60, row=5, pixel=1, channel=20)
+        Strides(image=60, row=5, pixel=1, channel=20, plane=20, planes=1)
         """
-        image = channels * height * width
+        area = height * width
+        image = channels * area * planes
         if layout == "NCHW":
-            return cls(image, width, 1, height * width)
-        return cls(image, width * channels, channels, 1)
+            return cls(image, width, 1, area * planes, area, planes)
+        return cls(image, width * channels, channels, 1, area * channels, planes)
 
     def extent(self, images: int, height: int, width: int, channels: int) -> int:
         """From the first number of an array of this size to behind its last; 0 if it is empty.
@@ -82,4 +90,5 @@ class Strides:
         if 0 in sizes:
             return 0
         steps = (self.image, self.row, self.pixel, self.channel)
-        return 1 + sum((size - 1) * step for size, step in zip(sizes, steps))
+        last = sum((size - 1) * step for size, step in zip(sizes, steps))
+        return 1 + last + (self.planes - 1) * self.plane

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.program import pairs
 from winogen.program.ir import Program, Rows
+from winogen.program.kinds import KINDS
 from winogen.rounding.tiles import Algorithm, Algorithms, Direct
 
 if TYPE_CHECKING:
@@ -110,6 +112,38 @@ class Growths:
                 growths[kind] = Growth.of_program(programs[kind])
         return cls(growths["input"], growths["filter"], growths["output"])
 
+    @classmethod
+    def joined(cls, height: Any, width: Any) -> Growths:
+        """Of whole tiles, by rows, where complex products of both axes are joined."""
+        along = cls.of(height), cls.of(width)
+        sizes = (height.rows, height.reals), (width.rows, width.reals)
+        made = {}
+        for kind in KINDS:
+            first, second = (getattr(one, kind) for one in along)
+            join = _joining(height.ring, sizes, kind)
+            both = np.kron(first.matrix, second.matrix)
+            matrix = both @ join.matrix if kind == "output" else join.matrix @ both
+            made[kind] = Growth(matrix, first.roundings + second.roundings + join.roundings)
+        return cls(**made)
+
+
+def _joining(
+    ring: tuple[str, ...], sizes: tuple[tuple[int, int], tuple[int, int]], kind: str
+) -> Growth:
+    """What the step between rows of both axes and products does to sizes."""
+    (high, _), (wide, _) = sizes
+    cells = pairs.cells(*sizes)
+    count = cells[-1].first + pairs.PRODUCTS[cells[-1].axes]
+    matrix = np.zeros((count, high * wide))
+    one = {axes: Growth.of_program(pairs.programs(ring, axes)[kind]) for axes in (1, 2)}
+    for cell in cells:
+        rows = [a * wide + b for a in cell.height for b in cell.width]
+        places = slice(cell.first, cell.first + pairs.PRODUCTS[cell.axes])
+        block = one[cell.axes].matrix if cell.axes else np.ones((1, 1))
+        matrix[places, rows] = block.T if kind == "output" else block
+    roundings = max(growth.roundings for growth in one.values())
+    return Growth(matrix.T if kind == "output" else matrix, roundings)
+
 
 def error_bound(
     alg_h: Algorithms | Growths | None,
@@ -168,7 +202,11 @@ def error_bound(
         raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
     if isinstance(alg_h, Direct):
         channels *= alg_h.r**dims
-    h, w = (Growths.of(axis) for axis in _axes(alg_h, alg_w, dims))
+    along = _axes(alg_h, alg_w, dims)
+    if all(getattr(axis, "ring", ()) for axis in along):
+        h, w = Growths.of(None), Growths.joined(*along)
+    else:
+        h, w = (Growths.of(axis) for axis in along)
     tile = np.full((1, h.input.matrix.shape[1], w.input.matrix.shape[1]), float(x_max))
     weight = np.full((1, h.filter.matrix.shape[1], w.filter.matrix.shape[1]), float(w_max))
     sizes = channels * _majorant(h, w, tile, weight)

@@ -163,26 +163,31 @@ def stated_variances(distribution: Distribution) -> tuple[float, float]:
     return filters, inputs
 
 
-def convolve(filters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+def convolve(
+    filters: np.ndarray, inputs: np.ndarray, stride: tuple[int, int] = (1, 1)
+) -> np.ndarray:
     """Valid correlation of every tile by the definition, channels summed, in the arrays' own type.
 
     ``filters`` (C, r_h, r_w, T) and ``inputs`` (C, n_h, n_w, T) give (m_h, m_w, T).
     """
     _, r_h, r_w, trials = filters.shape
-    m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
+    last_h, last_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
+    m_h, m_w = (len(range(0, last, step)) for last, step in zip((last_h, last_w), stride))
     result = np.zeros((m_h, m_w, trials), np.result_type(filters, inputs))
     for g, d in zip(filters, inputs):
         for i in range(r_h):
             for j in range(r_w):
-                result += g[i, j] * d[i : i + m_h, j : j + m_w]
+                result += g[i, j] * d[i : i + last_h : stride[0], j : j + last_w : stride[1]]
     return result
 
 
 class Float64Reference:
     """Direct convolution in float64: enough beside float32 and narrower formats."""
 
-    def __init__(self, filters: np.ndarray, inputs: np.ndarray) -> None:
-        self.values = convolve(filters.astype(np.float64), inputs.astype(np.float64))
+    def __init__(
+        self, filters: np.ndarray, inputs: np.ndarray, stride: tuple[int, int] = (1, 1)
+    ) -> None:
+        self.values = convolve(filters.astype(np.float64), inputs.astype(np.float64), stride)
 
     def errors(self, outputs: np.ndarray) -> np.ndarray:
         """outputs - reference."""
@@ -192,10 +197,12 @@ class Float64Reference:
 class ExactReference:
     """Direct convolution in rational arithmetic, done in integers: all data are p / 2^k."""
 
-    def __init__(self, filters: np.ndarray, inputs: np.ndarray) -> None:
+    def __init__(
+        self, filters: np.ndarray, inputs: np.ndarray, stride: tuple[int, int] = (1, 1)
+    ) -> None:
         g, scale_g = _integers(filters)
         d, scale_d = _integers(inputs)
-        self._exact, self._scale = convolve(g, d), scale_g * scale_d
+        self._exact, self._scale = convolve(g, d, stride), scale_g * scale_d
         self.values = self._float(self._exact, self._scale)
 
     def errors(self, outputs: np.ndarray) -> np.ndarray:

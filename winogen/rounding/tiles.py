@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import product
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program import Program
+from winogen.program import Program, pairs
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
@@ -65,6 +66,19 @@ class TileAxis:
     input: Program
     filter: Program
     output: Program
+    # As a `Transform` has them: behind the first ``reals`` rows, pairs are complex numbers.
+    reals: int = 0
+    ring: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows, and how many of them are real."""
+        return len(self.input.outputs), self.reals
+
+    @property
+    def stride(self) -> int:
+        """Inputs from one output to the next."""
+        return (self.n - self.r) // (self.m - 1) if self.m > 1 else 1
 
     def __hash__(self) -> int:
         # Axes are looked up far more often than they share their sizes, and programs hash slowly.
@@ -109,7 +123,8 @@ def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[TileAxis, Til
     """Return the axes along height and width of anything that has the matrices of an algorithm.
 
     ``algorithm``: a ``BilinearAlgorithm`` or a ``Transform`` (both axes alike; in one dimension the
-    height is left alone), a ``BilinearAlgorithm2D``, or a pair (height, width) of 1D ones.
+    height is left alone), a ``BilinearAlgorithm2D`` or a ``JoinedAlgorithm`` of two axes, or a pair
+    (height, width) of 1D ones.
     """
     if dims not in (1, 2):
         raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
@@ -123,6 +138,7 @@ def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[TileAxis, Til
     else:
         # A BilinearAlgorithm2D; its class is not asked for, since the planner needs no algebra.
         both = (algorithm.h, algorithm.w) if hasattr(algorithm, "h") else None  # type: ignore
+        both = getattr(algorithm, "axes", both)
     if both is not None:
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
@@ -138,9 +154,12 @@ def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[TileAxis, Til
 
 def _axis(algorithm: Algorithm, order: str) -> TileAxis:
     shipped = getattr(algorithm, "programs", None)
+    reals, ring = getattr(algorithm, "reals", 0), getattr(algorithm, "ring", ())
+    ring = ring if isinstance(ring, tuple) else (str(ring.b), str(ring.c))
     if order == PROGRAM and shipped:
         programs = [shipped[kind] for kind in KINDS]
-        return TileAxis(algorithm.m, algorithm.r, algorithm.m + algorithm.r - 1, *programs)
+        m, r, n = algorithm.m, algorithm.r, len(programs[0].inputs)
+        return TileAxis(m, r, n, programs[0], programs[1], programs[2], reals, ring)
     for name in ("m", "r", "matrices"):
         if not hasattr(algorithm, name):
             raise InvalidType(
@@ -152,7 +171,8 @@ def _axis(algorithm: Algorithm, order: str) -> TileAxis:
         raise InvalidValue(f"algorithm: got the form {form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
     programs = [_program(algorithm.matrices[kind], kind, order) for kind in KINDS]
-    return TileAxis(m, r, m + r - 1, *programs)
+    n = len(programs[0].inputs)
+    return TileAxis(m, r, n, programs[0], programs[1], programs[2], reals, ring)
 
 
 @lru_cache(maxsize=512)
@@ -166,9 +186,51 @@ def transform(
     """Apply the ``kind`` ("input", "filter", "output") programs along both axes of (C, H, W, T)."""
     values = arithmetic.format.round(values)
     height, width = (getattr(axis, kind) for axis in axes)
+    if is_joined(axes) and kind == "output":
+        values = _numbers(axes, values, arithmetic)
     values = arithmetic.run(height, np.ascontiguousarray(values.swapaxes(0, 1)))  # (P, C, W, T)
     values = arithmetic.run(width, np.ascontiguousarray(values.transpose(2, 1, 0, 3)))
-    return values.transpose(1, 2, 0, 3)  # (Q, C, P, T) -> (C, P, Q, T)
+    values = values.transpose(1, 2, 0, 3)  # (Q, C, P, T) -> (C, P, Q, T)
+    if is_joined(axes) and kind != "output":
+        values = _factors(axes, kind, values, arithmetic)
+    return values
+
+
+def is_joined(axes: tuple[TileAxis, TileAxis]) -> bool:
+    """Whether complex products of both axes are joined; refuses what has none of the other's."""
+    first, second = (axis.ring for axis in axes)
+    if first != second:
+        raise InvalidValue(f"algorithm: got axes in the rings {first} and {second}; allowed: one")
+    return bool(first)
+
+
+def _factors(
+    axes: tuple[TileAxis, TileAxis], kind: str, values: np.ndarray, arithmetic: Arithmetic
+) -> np.ndarray:
+    """The factors (C, products, 1, T) of all products, from rows (C, P, Q, T) of both axes."""
+    parts = []
+    for cell in pairs.cells(axes[0].size, axes[1].size):
+        rows = np.stack([values[:, a, b] for a in cell.height for b in cell.width])
+        if cell.axes:
+            rows = arithmetic.run(pairs.programs(axes[0].ring, cell.axes)[kind], rows)
+        parts.append(rows)
+    return np.concatenate(parts).swapaxes(0, 1)[:, :, None]
+
+
+def _numbers(
+    axes: tuple[TileAxis, TileAxis], values: np.ndarray, arithmetic: Arithmetic
+) -> np.ndarray:
+    """Rows (C, P, Q, T) of both axes, from products (C, products, 1, T)."""
+    channels, _, _, trials = values.shape
+    rows = np.empty((channels, axes[0].size[0], axes[1].size[0], trials), values.dtype)
+    for cell in pairs.cells(axes[0].size, axes[1].size):
+        some = values[:, cell.first : cell.first + pairs.PRODUCTS[cell.axes], 0].swapaxes(0, 1)
+        if cell.axes:
+            program = pairs.programs(axes[0].ring, cell.axes)["output"]
+            some = arithmetic.run(program, np.ascontiguousarray(some))
+        for one, (a, b) in zip(some, product(cell.height, cell.width)):
+            rows[:, a, b] = one
+    return rows
 
 
 def winograd(

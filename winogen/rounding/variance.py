@@ -22,9 +22,17 @@ from winogen.errors import InvalidValue
 from winogen.records import Precision
 from winogen.rounding.data import Distribution, Draw, distribution_of, stated_variances
 from winogen.rounding.formats import Format
+from winogen.rounding.joined import Join
 from winogen.rounding.linear import RoundedProgram, rounding_variance
 from winogen.rounding.stages import Stages
-from winogen.rounding.tiles import Algorithms, Direct, TileAxis, axes_of, refuse_quantised
+from winogen.rounding.tiles import (
+    Algorithms,
+    Direct,
+    TileAxis,
+    axes_of,
+    is_joined,
+    refuse_quantised,
+)
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
 # The largest error of a rounding over the number, in units roundoff: 1 / significand, whose
@@ -87,9 +95,10 @@ def estimate(
     else:
         axes = axes_of(algorithm, dims, order)
         h, w = (_rounded(axis, stages.transform, stages.filter, fused) for axis in axes)
+        join = Join.of(axes, stages.transform, fused) if is_joined(axes) else None
         local = product_variance(stages, channels, block, fused, chains)
         for moment in weights:
-            per_channel, per_local, output = _spread(h, w, moment)
+            per_channel, per_local, output = _spread(h, w, join, moment)
             sides[moment] = channels * per_channel + local * per_local, channels * output
     errors = outputs = np.array(0.0)
     for moment, weight in weights.items():
@@ -282,13 +291,15 @@ def _moments(programs: tuple[RoundedProgram, ...], moment: str) -> Moments:
 
 @lru_cache(maxsize=512)
 def _spread(
-    h: tuple[RoundedProgram, ...], w: tuple[RoundedProgram, ...], moment: str
+    h: tuple[RoundedProgram, ...], w: tuple[RoundedProgram, ...], join: Join | None, moment: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What `propagate` gives for one channel, for what is local, and for the output's variance.
 
     Both are linear, and plans ask for the same transforms with many numbers of channels.
     """
     axes = _moments(h, moment), _moments(w, moment)
+    if join:
+        return join.propagate(h[2], w[2], *axes)
     per_channel, output = propagate(*axes, 1, 0.0)
     per_local, _ = propagate(*axes, 0, 1.0)
     return per_channel, per_local, output

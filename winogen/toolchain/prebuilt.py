@@ -128,9 +128,20 @@ class Archive:
             return file.read(size)
 
 
+@lru_cache(maxsize=64)
+def _opened(path: Path, trusted: bool) -> Archive:
+    return Archive(path, trusted)
+
+
 @lru_cache(maxsize=4)
 def _unpacked(archive: Archive, block: int) -> bytes:
     return archive.block(block)
+
+
+def forget() -> None:
+    """Look again at what the archives hold."""
+    for known in (_opened, _tell, _archives):
+        known.cache_clear()
 
 
 def archives(target: str) -> tuple[Archive, ...]:
@@ -162,7 +173,7 @@ def _tell(chosen: str) -> str:
     found = []
     for path in paths:
         with suppress(*_DAMAGED):  # that is told when it is wanted
-            found.append(Archive(path))
+            found.append(_opened(path, False))
     told = [text for archive in found if (text := _other_maker(archive))]
     runs = [one.name for one in host_targets()]
     serving = [one.path.stem for one in found if one.serves_here and one.path.stem in runs]
@@ -201,7 +212,7 @@ def _archives(target: str, chosen: str) -> tuple[Archive, ...]:
     for folder in (*_folders(chosen), own):
         path = folder / f"{target}{SUFFIX}"
         try:
-            archive = Archive(path, trusted=folder == own)
+            archive = _opened(path, folder == own)
         except FileNotFoundError:
             continue
         except _DAMAGED as problem:

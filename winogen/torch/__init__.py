@@ -1,6 +1,7 @@
 """torch: convolution as PyTorch operators and modules; needs the extra `torch`.
 
-`Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function. Both work
+`Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function; those of one
+and three axes likewise. All work
 under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
 channels-last tensors; what the kernels don't take is left to torch. `replace` puts such layers in
 the place of a model's own, for training.
@@ -18,6 +19,7 @@ except ImportError as _error:  # pragma: no cover
     ) from _error
 
 from winogen.torch import processes as _processes  # noqa: F401
+from winogen.torch.axes import Conv1d, Conv3d, conv1d, conv3d
 from winogen.torch.bundling import bundle
 from winogen.torch.functional import conv2d
 from winogen.torch.module import Conv2d
@@ -25,7 +27,18 @@ from winogen.torch.optimize import optimize
 from winogen.torch.replacing import replace
 from winogen.torch.report import report
 
-__all__ = ["Conv2d", "bundle", "conv2d", "optimize", "replace", "report"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "bundle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "optimize",
+    "replace",
+    "report",
+]
 
 
 def __dir__() -> list[str]:

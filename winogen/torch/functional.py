@@ -21,7 +21,7 @@ from winogen.typing import (
     Algorithm,
     Border,
     Edge,
-    IntOrPair,
+    IntOrInts,
     Order,
     Padding,
     PaddingMode,
@@ -36,9 +36,9 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     # parameters: stride ... padding_mode activation
-    stride: IntOrPair = 1,
+    stride: IntOrInts = 1,
     padding: Padding = 0,
-    dilation: IntOrPair = 1,
+    dilation: IntOrInts = 1,
     groups: SupportsIndex = 1,
     *,
     padding_mode: PaddingMode = "zeros",
@@ -377,6 +377,7 @@ def _joined(value: Any) -> Any:
 
 def _sides(wanted: LayerRequest) -> tuple:
     """Top, bottom, left, right of padding in any spelling; raises InvalidType and InvalidValue."""
-    stride = arguments.pair("stride", wanted.stride, 1)
-    dilation = arguments.pair("dilation", wanted.dilation, 1)
-    return arguments.padding(wanted.padding, wanted.kernel, stride, dilation)
+    stride = arguments.per_axis("stride", wanted.stride, 1, 2)
+    dilation = arguments.per_axis("dilation", wanted.dilation, 1, 2)
+    ends = arguments.padding(wanted.padding, wanted.kernel, stride, dilation)
+    return tuple(end for both in ends for end in both)

@@ -18,7 +18,7 @@ from winogen.typing import (
     Algorithm,
     Border,
     Edge,
-    IntOrPair,
+    IntOrInts,
     Order,
     Padding,
     PaddingMode,
@@ -74,11 +74,11 @@ class Conv2d(nn.Conv2d):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: IntOrPair,
+        kernel_size: IntOrInts,
         # parameters: stride ... groups
-        stride: IntOrPair = 1,
+        stride: IntOrInts = 1,
         padding: Padding = 0,
-        dilation: IntOrPair = 1,
+        dilation: IntOrInts = 1,
         groups: SupportsIndex = 1,
         # end
         bias: bool = True,

@@ -14,7 +14,7 @@ import torch
 
 from winogen.conv import Conv2d
 from winogen.torch.settings import LayerSettings
-from winogen.typing import Layout
+from winogen.typing import Layout2d
 
 
 class Stamp:
@@ -182,7 +182,7 @@ def _forward(
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
     settings: LayerSettings,
-    layout: Layout,
+    layout: Layout2d,
     threads: int,
 ) -> Conv2d:
     options = settings.options()
@@ -193,7 +193,7 @@ def _forward(
     return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
 
 
-def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout, threads: int) -> Conv2d:
+def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout2d, threads: int) -> Conv2d:
     filters, channels, *kernel = weight.shape
     groups = settings.groups
     apart = weight.reshape(groups, filters // groups, channels, *kernel)

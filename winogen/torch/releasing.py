@@ -10,17 +10,16 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import torch
 from torch import nn
 
 from winogen.errors import OutOfMemory
-from winogen.graph import Conv, Graph
-from winogen.graph.ir import Scaled
 from winogen.kernels.work import round_up
 from winogen.records.machine import LINE
+from winogen.torch.filters import as_tensor, filters_of, seen, with_filters
 from winogen.torch.module import Conv2d
 from winogen.torch.segment_op import SegmentModule
 
@@ -32,14 +31,15 @@ def release(model: nn.Module, body: nn.Module | None) -> None:
     OutOfMemory.
     """
     if body is None:
-        ours = [module.weight for module in model.modules() if type(module) is Conv2d]
-    else:
-        used = {id(tensor) for tensor in body.parameters()}
-        ours = [tensor for tensor in model.parameters() if id(tensor) not in used]
-        for module in body.modules():
-            if isinstance(module, SegmentModule):
-                module.segment.graph = released_graph(module.segment.graph)
-    released(ours)
+        released([module.weight for module in model.modules() if type(module) is Conv2d])
+        return
+    segments = [module.segment for module in body.modules() if isinstance(module, SegmentModule)]
+    filters = [list(map(as_tensor, filters_of(one.graph))) for one in segments]
+    used = {id(tensor) for tensor in body.parameters()}
+    ours = [tensor for tensor in model.parameters() if id(tensor) not in used]
+    released([*ours, *chain.from_iterable(filters)])
+    for segment, tensors in zip(segments, filters):
+        segment.graph = with_filters(segment.graph, [tensor.numpy() for tensor in tensors])
 
 
 def mapped(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -69,39 +69,22 @@ def mapped(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     ]
 
 
-def released(parameters: Iterable[torch.Tensor]) -> None:
-    """Move parameters into a file; they stay the same objects, and what they share they share."""
+def released(tensors: Iterable[torch.Tensor]) -> None:
+    """Move tensors into a file; they stay the same objects, and what they share they share."""
     storages: dict[int, list[torch.Tensor]] = {}
-    for tensor in parameters:
+    for tensor in tensors:
         plain = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.is_cpu
         if plain and tensor.layout is torch.strided and not tensor.is_inference():
             storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(tensor)
     storages.pop(0, None)  # of tensors without numbers
-    moved = mapped([_bytes(tensors[0]) for tensors in storages.values()])
-    for tensors, array in zip(storages.values(), moved):
+    moved = mapped([_bytes(some[0]) for some in storages.values()])
+    for some, array in zip(storages.values(), moved):
         storage = torch.from_numpy(array).untyped_storage()
-        for tensor in tensors:
-            place = tensor.storage_offset(), tensor.size(), tensor.stride()
-            tensor.data = torch.empty(0, dtype=tensor.dtype).set_(storage, *place)
+        for tensor in some:
+            tensor.data = seen(storage, tensor, tensor.storage_offset())
 
 
 def _bytes(tensor: torch.Tensor) -> np.ndarray:
     """All bytes that a tensor's storage has."""
     numbers: np.ndarray = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
     return numbers
-
-
-def released_graph(graph: Graph) -> Graph:
-    """Return the graph with its filters in a file."""
-
-    def moved(op: Conv, array: np.ndarray) -> Conv:
-        filters = array.view(op.weight.dtype).reshape(op.weight.shape)
-        if isinstance(op.weight, Scaled):
-            return replace(op, weight=replace(op.weight, filters=filters))
-        return replace(op, weight=filters)
-
-    ops = [node.op for node in graph.nodes if isinstance(node.op, Conv)]
-    filters = [op.weight.filters if isinstance(op.weight, Scaled) else op.weight for op in ops]
-    files = mapped([np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in filters])
-    there = {id(op): moved(op, array) for op, array in zip(ops, files)}
-    return graph.with_nodes([replace(n, op=there.get(id(n.op), n.op)) for n in graph.nodes])

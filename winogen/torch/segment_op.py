@@ -24,6 +24,7 @@ from winogen.graph import Graph, Segment
 from winogen.graph.shapes import Shape
 from winogen.graph.steps import Bound
 from winogen.testing import is_every_layer
+from winogen.torch.filters import as_tensor, filters_of, with_filters
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
 
@@ -109,13 +110,19 @@ class SegmentModule(nn.Module):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
+        """Copies and pickles carry the graph; kernels are planned and loaded where they arrive.
+
+        Its filters travel as tensors: torch saves once what they share with the model.
+        """
         graph = self.segment.graph
+        graph = with_filters(graph, list(map(as_tensor, filters_of(graph))))
         return {"graph": graph, "options": self.options, "training": self.training}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__init__(self)
-        self._begin(state["graph"], state["options"])
+        graph = state["graph"]
+        graph = with_filters(graph, [np.asarray(filters) for filters in filters_of(graph)])
+        self._begin(graph, state["options"])
         self.training = state["training"]
 
     def __deepcopy__(self, memo: dict) -> SegmentModule:

@@ -110,14 +110,18 @@ def settings(
     ``padding`` has one number, two (height, width) or four (top, bottom, left, right). The order is
     the same as for the fields of `LayerSettings`.
     """
-    height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
+    steps = (
+        arguments.per_axis(name, value, 1, 2)
+        for name, value in (("stride", stride), ("dilation", dilation))
+    )
+    (high, wide), (tall, broad) = steps
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)
     if activation != "prelu":  # whose slopes are a tensor of their own
         parameters = arguments.activation(spelled(activation, parameters)).parameters
     made = LayerSettings(
-        height_width[0],
+        (high, wide),
         sides(padding),
-        height_width[1],
+        (tall, broad),
         arguments.whole("groups", groups, 1, "a positive int"),
         padding_mode,
         activation,
@@ -132,7 +136,8 @@ def settings(
 def sides(padding: tuple[int, ...]) -> Sides:
     """Return (top, bottom, left, right) of one, two or four numbers; raises InvalidValue."""
     given = (padding[:2], padding[2:]) if len(padding) == 4 else padding
-    return arguments.padding(given, (1, 1), (1, 1), (1, 1))
+    (top, bottom), (left, right) = arguments.padding(given, (1, 1), (1, 1), (1, 1))
+    return top, bottom, left, right
 
 
 def _per_axis(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 A set is JSON: a list of ``{"name", "net", "input": [N, C, H, W], "weight": [M, C/groups, KH, KW],
 "stride": 1, "padding": P}``. ``net``, ``stride``, ``padding``, ``dilation`` and ``groups`` may be
-left out; ``stride``, ``padding`` and ``dilation`` are an int or a pair [height, width].
+left out; ``stride``, ``padding`` and ``dilation`` are an int or a list with one for each axis. Of
+signals, [N, C, W], and volumes, [N, C, D, H, W], alike.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from winogen.conv import Layer, Problem
+from winogen.conv.arguments import LAYOUTS, choice
 from winogen.errors import InvalidValue
 from winogen.files import read_json
 
@@ -24,8 +26,6 @@ DEFAULT_SET = "thesis27"
 
 _REQUIRED = ("name", "input", "weight")
 _OPTIONAL = {"net": "", "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
-
-Axes = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class BenchLayer:
 
     name: str
     net: str
-    input: tuple[int, int, int, int]  # N, C, H, W whatever the layout that is measured
-    weight: tuple[int, int, int, int]  # M, C/groups, KH, KW
-    stride: Axes
-    padding: Axes  # at both ends of the height, and of the width
-    dilation: Axes
+    input: tuple[int, ...]  # N, C, H, W whatever the layout that is measured
+    weight: tuple[int, ...]  # M, C/groups, KH, KW
+    stride: tuple[int, ...]  # along each axis
+    padding: tuple[int, ...]  # at both ends of each
+    dilation: tuple[int, ...]
     groups: int
 
     @classmethod
@@ -68,14 +68,16 @@ class BenchLayer:
         if not given["name"]:
             raise InvalidValue(f"{where}, name: got ''; allowed: text that is not empty")
         where = f"{where}, {given['name']}"
+        weight = given["weight"]
+        rank = len(weight) - 2 if isinstance(weight, list) and len(weight) in (3, 5) else 2
         layer = cls(
             name=given["name"],
             net=given["net"],
-            input=_ints(f"{where}, input", given["input"], 4, 1),
-            weight=_ints(f"{where}, weight", given["weight"], 4, 1),
-            stride=_pair(f"{where}, stride", given["stride"], 1),
-            padding=_pair(f"{where}, padding", given["padding"], 0),
-            dilation=_pair(f"{where}, dilation", given["dilation"], 1),
+            input=_ints(f"{where}, input", given["input"], rank + 2, 1),
+            weight=_ints(f"{where}, weight", weight, rank + 2, 1),
+            stride=_per_axis(f"{where}, stride", given["stride"], rank, 1),
+            padding=_per_axis(f"{where}, padding", given["padding"], rank, 0),
+            dilation=_per_axis(f"{where}, dilation", given["dilation"], rank, 1),
             groups=_ints(f"{where}, groups", [given["groups"]], 1, 1)[0],
         )
         try:  # what fits together is the business of the convolution itself
@@ -85,7 +87,7 @@ class BenchLayer:
         return layer
 
     def to_dict(self) -> dict:
-        """Return the JSON form; pairs of equal numbers as one number."""
+        """Return the JSON form; equal numbers of all axes as one number."""
         pairs = {field: _shortened(getattr(self, field)) for field in ("stride", "padding")}
         fields = {
             "name": self.name,
@@ -94,7 +96,7 @@ class BenchLayer:
             "weight": list(self.weight),
             **pairs,
         }
-        if self.dilation != (1, 1):
+        if max(self.dilation) > 1:
             fields["dilation"] = _shortened(self.dilation)
         if self.groups != 1:
             fields["groups"] = self.groups
@@ -103,6 +105,11 @@ class BenchLayer:
     def with_batch(self, batch: int) -> BenchLayer:
         """Return the layer applied to ``batch`` images at once."""
         return dataclasses.replace(self, input=(batch, *self.input[1:]))
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return len(self.weight) - 2
 
     @property
     def options(self) -> dict[str, Any]:
@@ -115,12 +122,14 @@ class BenchLayer:
         }
 
     def problem(self, layout: str = "NCHW", dtype: str = "float32") -> Problem:
-        """Return the convolution in ``layout``; raises InvalidValue when sizes do not fit."""
-        layer = Layer.of(self.weight, dtype, **self.options, layout=layout)
-        batch, channels, height, width = self.input
-        if layout == "NHWC":
-            return layer.problem((batch, height, width, channels))
-        return layer.problem(self.input)
+        """Return the convolution in ``layout``; raises InvalidValue when sizes do not fit.
+
+        ``layout``: "NCHW", channels first, or "NHWC", channels last, of layers of any rank.
+        """
+        layer = Layer.of(self.weight, dtype, **self.options, layout=layout_of(layout, self.rank))
+        batch, channels, *size = self.input
+        shape = (batch, channels, *size) if layer.planar else (batch, *size, channels)
+        return layer.problem(shape)
 
     @cached_property
     def output(self) -> tuple[int, ...]:
@@ -137,7 +146,7 @@ def layer_sets() -> tuple[str, ...]:
     """Return the names of the sets in the package.
 
     >>> layer_sets()[:4]
-    ('densenet121', 'few-filters', 'gemm1x1', 'googlenet')
+    ('axes', 'densenet121', 'few-filters', 'gemm1x1')
     """
     return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
 
@@ -178,17 +187,29 @@ def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer
     return layers
 
 
-def _pair(where: str, value: Any, least: int) -> Axes:
+def layout_of(layout: str, rank: int) -> str:
+    """Return the layout of so many axes with the channels where another layout has them.
+
+    >>> layout_of("NCHW", 3), layout_of("NHWC", 1)
+    ('NCDHW', 'NWC')
+    """
+    choice("layout", layout, LAYOUTS[2])
+    first, last = LAYOUTS[rank]
+    return first if layout[1] == "C" else last
+
+
+def _per_axis(where: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
     if not isinstance(value, list):
-        value = [value, value]
-    return _ints(where, value, 2, least)
+        value = [value] * rank
+    return _ints(where, value, rank, least)
 
 
 def _ints(where: str, value: Any, count: int, least: int) -> tuple:
     good = isinstance(value, list) and len(value) == count
     # JSON true is a Python int, and 3.0 is no size.
     if not good or any(type(item) is not int or item < least for item in value):
-        what = f"a list of {count} ints" if count == 4 else "an int or a pair of ints"
+        lists = f"a list of {count} ints"
+        what = "an int or a pair of ints" if count == 2 else lists
         value = value[0] if count == 1 else value
         raise InvalidValue(
             f"{where}: got {_short(value)}; allowed: {'an int' if count == 1 else what} >= {least}"
@@ -200,8 +221,8 @@ def _field_names() -> str:
     return f"{', '.join(_REQUIRED)} and optionally {', '.join(_OPTIONAL)}"
 
 
-def _shortened(pair: Axes) -> int | list[int]:
-    return pair[0] if pair[0] == pair[1] else list(pair)
+def _shortened(numbers: tuple[int, ...]) -> int | list[int]:
+    return numbers[0] if len(set(numbers)) == 1 else list(numbers)
 
 
 def _short(value: Any) -> str:

@@ -29,11 +29,11 @@ def _gflops(layer: dict, name: str) -> float:
 
 def label_of(layer: dict) -> str:
     """Return what tells layers apart in little room: size and channels, kernel, stride."""
-    _, channels, height, width = layer["input"]
-    filters, _, kh, kw = layer["weight"]
-    size = str(height) if height == width else f"{height}x{width}"
-    text = f"{size}² " if height == width else f"{size} "
-    text += f"{channels}→{filters} {kh}x{kw}"
+    _, channels, *sizes = layer["input"]
+    filters, _, *taps = layer["weight"]
+    square = len(sizes) == 2 and sizes[0] == sizes[1]
+    size = f"{sizes[0]}²" if square else "x".join(map(str, sizes))
+    text = f"{size} {channels}→{filters} {'x'.join(map(str, taps))}"
     return text if layer["stride"] == 1 else f"{text} /{layer['stride']}"
 
 

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
+from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -39,14 +39,14 @@ class Product(NamedTuple):
     @classmethod
     def of(cls, layer: BenchLayer) -> Product:
         """Return the product that a layer is; raises InvalidValue if it is none."""
-        images, channels, height, width = layer.input
-        plain = layer.weight[2:] == (1, 1) and layer.groups == 1
-        if not (plain and layer.stride == (1, 1) and layer.padding == (0, 0)):
+        images, channels, *size = layer.input
+        plain = max(layer.weight[2:] + layer.stride) == 1 and layer.groups == 1
+        if not (plain and layer.padding == (0,) * layer.rank):
             raise InvalidValue(
                 f"layers: got {layer.name}, which is no product of matrices; allowed: 1x1 layers "
                 "of one group without stride and padding"
             )
-        return cls(layer.name, images * height * width, layer.weight[0], channels)
+        return cls(layer.name, images * prod(size), layer.weight[0], channels)
 
 
 def products(name_or_file: str = SET, only: str | None = None) -> list[Product]:

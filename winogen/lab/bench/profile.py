@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.conv import Conv2d, memory
+from winogen.conv import memory
+from winogen.conv.api import CONVOLUTIONS
 from winogen.conv.execute import Call, Environment
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
@@ -25,7 +26,7 @@ from winogen.kernels.quantized import QuantizedWork
 from winogen.lab.bench import quantized, roofline
 from winogen.records import NUMBERS
 from winogen.toolchain.limits import Limits
-from winogen.tuning.layers import BenchLayer
+from winogen.tuning.layers import BenchLayer, layout_of
 from winogen.typing import Layout
 
 STAGES = ("input transform", "multiply", "output transform", "other")
@@ -86,8 +87,8 @@ def profile(
     Both are float32, or int8 as `winogen.lab.bench.quantized` makes them. ``options`` are those of
     `Conv2d`, or of `QConv2d`, besides. Raises what these raise; "mcmr" of bytes is refused.
     """
-    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
-    options |= {**layer.options, "layout": layout, "threads": threads}
+    data = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "NHWC" else x
+    options |= {**layer.options, "layout": layout_of(layout, layer.rank), "threads": threads}
     prepared = (_bytes if x.dtype == np.int8 else _floats)(layer, data, weight, options)
     calls = [_Profiled(call, *prepared.packs) for call in prepared.calls]
     measured: list[tuple[float, ...]] = []
@@ -118,7 +119,7 @@ def profile(
 def _floats(
     layer: BenchLayer, data: np.ndarray, weight: np.ndarray, options: dict[str, Any]
 ) -> _Layer:
-    prepared = Conv2d(weight, **options)._prepare(data.shape)
+    prepared = CONVOLUTIONS[layer.rank](weight, **options)._prepare(data.shape)
     output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
     return _Layer(prepared.problem, prepared.plan(), prepared.calls, (weight,), output)
 

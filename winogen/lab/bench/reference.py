@@ -31,14 +31,11 @@ def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     It is computed by winogen's direct algorithm, which is fast enough, and compared with the
     definition in numpy at a sample of outputs. Raises WrongReference if they differ.
     """
-    from winogen.conv import conv2d
+    from winogen.conv import conv1d, conv2d, conv3d
 
-    y = conv2d(
-        x.astype(np.float64),
-        weight.astype(np.float64),
-        **layer.options,
-        algorithm="direct",
-    )
+    convolve = (conv1d, conv2d, conv3d)[layer.rank - 1]
+    wide = x.astype(np.float64), weight.astype(np.float64)
+    y = convolve(*wide, **layer.options, algorithm="direct")
     check(layer, x, weight, y)
     return y
 
@@ -46,7 +43,9 @@ def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def check(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
     """Raise WrongReference unless ``y`` is right at its corners and at random places."""
     last = [size - 1 for size in y.shape]
-    corners = [(0, 0, 0, 0), tuple(last), (0, last[1], 0, last[3]), (last[0], 0, last[2], 0)]
+    odd = [at if i % 2 else 0 for i, at in enumerate(last)]
+    even = [0 if i % 2 else at for i, at in enumerate(last)]
+    corners = [(0,) * y.ndim, tuple(last), tuple(odd), tuple(even)]
     rng = np.random.default_rng(0)
     places = corners + [tuple(int(i) for i in rng.integers(y.shape)) for _ in range(_SAMPLES)]
     largest = np.abs(y).max()
@@ -57,23 +56,23 @@ def check(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, y: np.ndarray) -
 
 
 def output_at(
-    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, place: tuple[int, int, int, int]
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, place: tuple[int, ...]
 ) -> float:
     """Return one output by the definition, in float64."""
-    image, filter, row, col = place
+    image, filter, *position = place
     per_group = layer.weight[1]
     first = filter // (layer.weight[0] // layer.groups) * per_group
     taps, pixels = [], []
     # Along each axis: the taps that fall on the input, and their pixels.
     for at, step, pad, spread, taps_there, size in zip(
-        (row, col), layer.stride, layer.padding, layer.dilation, layer.weight[2:], layer.input[2:]
+        position, layer.stride, layer.padding, layer.dilation, layer.weight[2:], layer.input[2:]
     ):
         positions = at * step - pad + spread * np.arange(taps_there)
         inside = (positions >= 0) & (positions < size)
         taps.append(np.flatnonzero(inside))
         pixels.append(positions[inside])
-    patch = x[image, first : first + per_group][:, pixels[0][:, None], pixels[1]]
-    part = weight[filter][:, taps[0][:, None], taps[1]]
+    patch = x[image, first : first + per_group][(slice(None), *np.ix_(*pixels))]
+    part = weight[filter][(slice(None), *np.ix_(*taps))]
     return float(np.sum(patch.astype(np.float64) * part.astype(np.float64)))
 
 

@@ -56,7 +56,7 @@ class Candidate:
     """One way to compute a layer: predicted and measured seconds of a call."""
 
     algorithm: str
-    tile: tuple[int, int] | None
+    tile: tuple[int, ...] | None
     tag: str  # "gaussian": with the modulus x^2 + 1
     error: float  # predicted
     accurate: bool  # as direct convolution usually is, or as the tolerance asks for

@@ -22,6 +22,7 @@ as compute, together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 from winogen.conv.problem import Problem
@@ -140,20 +141,19 @@ def compulsory(problem: Problem, packed_bytes: int) -> tuple[Move, Move, Move]:
     """
     layer = problem.layer
     size = Precision.of(layer.dtype).itemsize
-    rows, cols = (
+    *outer, cols = (
         seen(axis_size, out, kernel, stride, dilation, axis.before)
         for axis_size, out, kernel, stride, dilation, axis in zip(
             problem.size, problem.output_size, layer.kernel, problem.stride,
             layer.dilation, layer.axes,
         )
     )  # fmt: skip
-    height, width = problem.size
-    cols = width if layer.layout == "NCHW" else cols
+    cols = problem.size[-1] if layer.planar else cols
     planes = problem.batch * layer.channels * size
-    output = problem.batch * layer.filters * problem.output_size[0] * problem.output_size[1] * size
+    output = problem.batch * layer.filters * prod(problem.output_size) * size
     return (
         Move("U", packed_bytes, packed_bytes),
-        Move("input", planes * rows * cols, planes * height * width),
+        Move("input", planes * prod(outer) * cols, planes * prod(problem.size)),
         Move("output", output, output, writes=True),
     )
 

@@ -47,15 +47,9 @@ def how(row: dict) -> str:
         narrow = f", {row['filter_dtype']} filters"
     if row["tile"] is None:
         return f"{row['algorithm']}{narrow}"
-    taps = row["weight"][2:]
-    kernel = str(taps[1]) if row["algorithm"] == "winograd1d" else f"{taps[0]}x{taps[1]}"
-    return f"{row['algorithm']} F({_tile(row['tile'], row['algorithm'])},{kernel}){narrow}"
-
-
-def _tile(tile: Sequence[int] | None, algorithm: str) -> str:
-    if tile is None:
-        return ""
-    return str(tile[1]) if algorithm == "winograd1d" else f"{tile[0]}x{tile[1]}"
+    along = slice(-1, None) if row["algorithm"] == "winograd1d" else slice(None)
+    tile, taps = ("x".join(map(str, sizes[along])) for sizes in (row["tile"], row["weight"][2:]))
+    return f"{row['algorithm']} F({tile},{taps}){narrow}"
 
 
 def plain_table(title: str, caption: str) -> Table:

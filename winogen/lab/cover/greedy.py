@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
-from winogen.lab.cover.problems import Instance
+from winogen.lab.cover.problems import Instance, Way
 
 # Bytes that a kernel adds to an archive, in the mean: of 8-bit integers or gradients, else. Kernels
 # of a target have so much in common that their transforms hardly count.
@@ -54,44 +56,48 @@ def packed_bytes(kernel: Spec) -> int:
 
 
 def _cover(group: str, instances: list[Instance], loss: float, most: int) -> list[Step]:
-    kernels = list(dict.fromkeys(way.kernel for one in instances for way in one.ways))
-    index = {kernel: place for place, kernel in enumerate(kernels)}
-    sizes = np.array([packed_bytes(kernel) for kernel in kernels], float)
-    cost = np.full((len(instances), len(kernels)), np.inf)
-    seconds = cost.copy()
-    for row, one in enumerate(instances):
-        for way in one.ways:
-            column = index[way.kernel]
-            if way.seconds / way.patience < cost[row, column]:
-                cost[row, column] = way.seconds / way.patience
-                seconds[row, column] = way.seconds
-    rows = np.arange(len(instances))
-    ideal = seconds[rows, cost.argmin(axis=1)]
+    columns = _columns(instances)
+    ideal = np.full(len(instances), np.inf)  # the least cost of each problem
+    for column in columns.values():
+        ideal[column.rows] = np.minimum(ideal[column.rows], column.costs)
     # What is compared: the logarithm of each cost over the best. Where nothing is chosen yet a
     # problem cannot be computed at all, which is worse than any loss.
-    log = np.log(cost / cost.min(axis=1, keepdims=True))
+    logs = {kernel: np.log(one.costs / ideal[one.rows]) for kernel, one in columns.items()}
+    best = np.full(len(instances), np.inf)  # seconds of the way of least cost
+    for kernel, one in columns.items():
+        fastest = one.rows[logs[kernel] == 0]
+        best[fastest] = np.minimum(best[fastest], one.seconds[logs[kernel] == 0])
     now, time = np.full(len(instances), 50.0), np.full(len(instances), np.inf)
-    open_ = np.ones(len(kernels), bool)
+    sizes = {kernel: packed_bytes(kernel) for kernel in columns}
+
+    def gain(kernel: Spec) -> float:
+        saved = np.maximum(now[columns[kernel].rows] - logs[kernel], 0).sum()
+        return float(saved / sizes[kernel])
+
+    # No gain ever grows, so that what was best before is looked at again, and hardly anything else.
+    waiting = [(-gain(kernel), place, kernel) for place, kernel in enumerate(columns)]
+    heapify(waiting)
     blocks: dict[str, set[tuple[int, ...]]] = defaultdict(set)
     steps: list[Step] = []
-    while open_.any() and len(steps) < most:
-        gain = np.where(open_, np.maximum(now[:, None] - log, 0).sum(axis=0) / sizes, 0)
-        best = int(gain.argmax())
-        if gain[best] <= 0:
+    while waiting and len(steps) < most:
+        _, place, kernel = heappop(waiting)
+        saved = gain(kernel)
+        if waiting and (-saved, place) > waiting[0][:2]:
+            heappush(waiting, (-saved, place, kernel))
+            continue
+        if saved <= 0:
             break
-        open_[best] = False
-        kernel = kernels[best]
         block = _block(kernel)
         if block is not None:
             name, shape = block
             if len(blocks[name] | {shape}) > MOST_BLOCKS:
                 continue
             blocks[name].add(shape)
-        nearer = log[:, best] < now
-        now = np.where(nearer, log[:, best], now)
-        time = np.where(nearer, seconds[:, best], time)
-        losses = np.clip(time / ideal, 1, NOT_AT_ALL)
-        total = int(sizes[best]) + (steps[-1].bytes if steps else 0)
+        nearer = logs[kernel] < now[columns[kernel].rows]
+        rows = columns[kernel].rows[nearer]
+        now[rows], time[rows] = logs[kernel][nearer], columns[kernel].seconds[nearer]
+        losses = np.clip(time / best, 1, NOT_AT_ALL)
+        total = sizes[kernel] + (steps[-1].bytes if steps else 0)
         mean = float(np.exp(np.log(losses).mean()))
         steps.append(
             Step(group, kernel, total, mean, float(np.quantile(losses, 0.9)), float(losses.max()))
@@ -99,6 +105,38 @@ def _cover(group: str, instances: list[Instance], loss: float, most: int) -> lis
         if mean <= 1 + loss and steps[-1].worst <= WORST:
             break
     return steps
+
+
+class _Column(NamedTuple):
+    """The problems that a kernel computes, by their places, and what each costs."""
+
+    rows: np.ndarray
+    costs: np.ndarray  # seconds over the patience with it
+    seconds: np.ndarray
+
+
+def _columns(instances: Iterable[Instance]) -> dict[Spec, _Column]:
+    ways: dict[Spec, dict[int, Way]] = {}
+    known: dict[int, dict[int, Way]] = {}  # by the identity of a kernel, as hashes take long
+    for row, one in enumerate(instances):
+        for way in one.ways:
+            column = known.get(id(way.kernel))
+            if column is None:
+                column = known[id(way.kernel)] = ways.setdefault(way.kernel, {})
+            if row not in column or _cost(way) < _cost(column[row]):
+                column[row] = way
+    return {
+        kernel: _Column(
+            np.array([*column]),
+            np.array([*map(_cost, column.values())]),
+            np.array([way.seconds for way in column.values()]),
+        )
+        for kernel, column in ways.items()
+    }
+
+
+def _cost(way: Way) -> float:
+    return way.seconds / way.patience
 
 
 def _block(kernel: Spec) -> tuple[str, tuple[int, ...]] | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from winogen.codegen import transforms
 from winogen.conv.choice import transform_of
 from winogen.kernels import named
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
@@ -56,6 +57,7 @@ def to_dict(kernel: Any) -> dict[str, Any]:
         "target": "+".join(words),
         "variant": kernel.variant,
         "layout": kernel.layout,
+        "rank": kernel.rank if kernel.rank != 2 else None,
         "tiles": tiles,
         "core": core,
         "sizes": sizes,
@@ -95,6 +97,7 @@ def from_dict(entry: dict[str, Any]) -> Spec:
         width,
         border=entry.get("border", "unswitch"),
         fixed=tuple(sorted(entry.get("fixed", {}).items())),
+        rank=entry.get("rank", 2),
     )
 
 
@@ -125,7 +128,9 @@ def _tuned(kernel: KernelSpec) -> tuple[str, dict[str, int]]:
 
 
 def _transform(name: str) -> Any:
-    """The transform of this name: f4_3_gaussian, say."""
-    m, taps, *tags = name.removeprefix("f").split("_")
+    """The transform of this name: f4_3_gaussian, say, or f4_3_gaussian_residues."""
+    base = name.removesuffix(transforms.RESIDUES)
+    m, taps, *tags = base.removeprefix("f").split("_")
     points = Points("catalog", tuple(tags)) if tags else None
-    return transform_of(int(m), int(taps), points, PROGRAM)
+    transform = transform_of(int(m), int(taps), points, PROGRAM)
+    return transform if base == name else transforms.residues(transform)

@@ -22,7 +22,7 @@ from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import Candidate, evaluate, work_of
 from winogen.conv.execute import Prepared
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Problem, plane_of
 from winogen.conv.request import Request
 from winogen.kernels import Work, assign
 from winogen.kernels.register_blocks import outputs_of, register_blocks, sizes_of
@@ -131,7 +131,7 @@ def convolution(problem: Problem, work: Work, block: RegisterBlock) -> Convoluti
         channels=work.channels,
         filters=work.filters,
         kernel=work.kernel,
-        output=problem.output_size,
+        output=plane_of(problem.output_size),
         block_pixels=pixels,
         block_filters=filters,
         stride=work.stride,

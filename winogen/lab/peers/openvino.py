@@ -64,10 +64,10 @@ def _layer(source: bytes, x: np.ndarray, threads: int, layout: str) -> Way:
         return _request(model, x, threads)
     steps = PrePostProcessor(model)
     for end in (steps.input(), steps.output()):
-        end.tensor().set_layout(openvino.Layout("NHWC"))
-        end.model().set_layout(openvino.Layout("NCHW"))
-    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    return _request(steps.build(), data, threads, lambda y: y.transpose(0, 3, 1, 2))
+        end.tensor().set_layout(openvino.Layout("N" + "DHW"[5 - x.ndim :] + "C"))
+        end.model().set_layout(openvino.Layout("NC" + "DHW"[5 - x.ndim :]))
+    data = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    return _request(steps.build(), data, threads, lambda y: np.moveaxis(y, -1, 1))
 
 
 def _core() -> Any:

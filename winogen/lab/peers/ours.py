@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,11 @@ from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
 
 if TYPE_CHECKING:  # versions before it have no such module
-    from winogen.typing import Layout
+    from winogen.typing import Layout2d
+
+
+# By the axes of a layer: channels first, channels last.
+_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def layer(
@@ -69,22 +74,20 @@ def _conv(
     weight: np.ndarray,
     threads: int,
     dtype: str = "float32",
-    layout: Layout = "NCHW",
+    layout: Layout2d = "NCHW",
     **options: Any,
 ) -> Way:
-    from winogen.conv import Conv2d
-
-    nhwc = layout == "NHWC"
     weight, data = (_as(dtype, array) for array in (weight, x))
-    data = np.ascontiguousarray(data.transpose(0, 2, 3, 1)) if nhwc else data
-    height, width = layer.padding
-    conv = Conv2d(
+    last = layout[-1] == "C"
+    data = np.ascontiguousarray(np.moveaxis(data, 1, -1)) if last else data
+    rank = len(layer.weight) - 2
+    conv = getattr(import_module("winogen.conv"), f"Conv{rank}d")(
         weight,
         stride=layer.stride,
-        padding=((height, height), (width, width)),
+        padding=tuple((size, size) for size in layer.padding),
         dilation=layer.dilation,
         groups=layer.groups,
-        layout=layout,
+        layout=_LAYOUTS[rank][last],
         threads=threads,
         **options,
     )
@@ -92,7 +95,7 @@ def _conv(
 
     def output(y: np.ndarray) -> np.ndarray:
         wide = y if y.dtype.itemsize > 2 else y.astype(np.float32)
-        return wide.transpose(0, 3, 1, 2) if nhwc else wide
+        return np.moveaxis(wide, -1, 1) if last else wide
 
     return Way(lambda: conv(data), output, facts)
 

@@ -14,7 +14,7 @@ from winogen.lab.peers.ours import facts_of
 from winogen.tuning.layers import BenchLayer
 
 if TYPE_CHECKING:  # versions before it have no such module
-    from winogen.typing import Layout
+    from winogen.typing import Layout2d
 
 
 def ways(
@@ -37,7 +37,7 @@ def _conv(
     weight: np.ndarray,
     threads: int,
     dtype: str = "int8",
-    layout: Layout = "NCHW",
+    layout: Layout2d = "NCHW",
     **options: Any,
 ) -> Way:
     import winogen

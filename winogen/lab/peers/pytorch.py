@@ -21,9 +21,16 @@ def layer(
     import torch
 
     torch.set_num_threads(threads)
-    return {
-        "NCHW": partial(_module, layer, x, weight, torch.contiguous_format),
-        "channels-last": partial(_module, layer, x, weight, torch.channels_last),
+    modules: dict[str, Callable[[], Way]] = {
+        "NCHW": partial(_module, layer, x, weight, torch.contiguous_format)
+    }
+    if layer.rank == 1:  # for which it has no other formats
+        return modules
+    last = torch.channels_last if layer.rank == 2 else torch.channels_last_3d
+    modules["channels-last"] = partial(_module, layer, x, weight, last)
+    if layer.rank == 3:
+        return modules
+    return modules | {
         "packed, NCHW": partial(_packed, layer, x, weight, torch.contiguous_format),
         "packed, channels-last": partial(_packed, layer, x, weight, torch.channels_last),
     }
@@ -87,7 +94,7 @@ def of_module(module: Any, image: Any) -> Way:
 def _module(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
     import torch
 
-    conv = torch.nn.Conv2d(
+    conv = getattr(torch.nn, f"Conv{layer.rank}d")(
         layer.input[1],
         layer.weight[0],
         layer.weight[2:],

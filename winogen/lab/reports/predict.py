@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.codegen import transforms
-from winogen.kernels import summation
+from winogen.kernels import general, summation
 from winogen.rounding.bounds import error_bound
 from winogen.rounding.data import DISTRIBUTIONS, stated_variances
 from winogen.rounding.tiles import Direct
@@ -80,12 +80,18 @@ def _axes(plan: Plan) -> tuple[Any, Any]:
     if plan.tile is None or plan.points is None or plan.moduli is None:
         return None, None
     taps = plan.weight_shape[2:]
-    sides = zip(plan.tile, taps, plan.points, plan.moduli)
+    sides = zip(plan.tile, taps, plan.stride, plan.points, plan.moduli)
     height, width = (
-        transforms.load(m, r, points, moduli=moduli, order=plan.order) if points or moduli else None
-        for m, r, points, moduli in sides
+        transforms.load(m, r, points, moduli=moduli, order=plan.order, stride=stride)
+        if points or moduli or stride > 1
+        else None
+        for m, r, stride, points, moduli in sides
     )
-    return (None if plan.algorithm == "winograd1d" else height), width
+    if plan.algorithm == "winograd1d":
+        return None, width
+    if height and width and general(plan.algorithm, plan.precision).joins:
+        return transforms.joined(height, width)
+    return height, width
 
 
 def _as_tile(plan: Plan) -> tuple:

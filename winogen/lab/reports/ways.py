@@ -72,7 +72,7 @@ def narrow(case: Case) -> list[Way]:
         formats.append(({"product_dtype": name}, Precision.of("float32", products=name)))
     formats += [({"arrays": name}, Precision.of(name)) for name in ("float16",)]
     usual = [Way("direct")]
-    if case.problem.layer.stride == (1, 1) == case.problem.layer.dilation:
+    if max(case.problem.layer.stride + case.problem.layer.dilation) == 1:
         usual += [way for way in _tiles(case, "mcmr", False) if way.tile in _NARROW_TILES]
     return [
         replace(way, **options)
@@ -105,16 +105,16 @@ def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
 def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
     from winogen.codegen import transforms
 
-    kernel = case.problem.layer.kernel
-    transformed = kernel[1:] if algorithm == "winograd1d" else kernel
-    along = sorted({taps for taps in transformed if taps > 1})
+    kernel, stride = case.problem.layer.kernel, case.problem.layer.stride
+    axes = list(zip(kernel, stride))[1 if algorithm == "winograd1d" else 0 :]
+    along = sorted({axis for axis in axes if axis[0] > 1})
     if not along:
         return []  # F(1, 1) is the direct convolution of a 1 x 1 kernel
-    known = transforms.catalog()
     sizes = [
         m
         for m in range(2, _MOST_POINTS)
-        if m + along[-1] - 1 <= _MOST_POINTS and all(f"f{m}_{taps}" in known for taps in along)
+        if m + along[-1][0] - 1 <= _MOST_POINTS
+        and all(transforms.is_shipped(m, taps, stride=step) for taps, step in along)
     ]
     if algorithm != "mcmr" and not thorough:
         sizes = [m for m in sizes if m in _FEW]
@@ -124,10 +124,11 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
         m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
         name = f"F({m},{kernel[1]})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{shape})"
         found.append(Way(algorithm, m, None, name))
-    if thorough and algorithm == "mcmr" and len(along) == 1 and kernel[0] == kernel[1]:
-        for key, entry in known.items():
-            other = key != f"f{entry['m']}_{entry['r']}"
-            if other and entry["r"] == along[0] and entry["m"] in sizes:
+    one_kind = len(along) == 1 and kernel[0] == kernel[1]
+    if thorough and algorithm == "mcmr" and one_kind and along[0][1] == 1:
+        for key, entry in transforms.catalog().items():
+            other = key != f"f{entry['m']}_{entry['r']}" and entry.get("stride", 1) == 1
+            if other and entry["r"] == along[0][0] and entry["m"] in sizes:
                 tag = key.partition("_")[2].partition("_")[2]
                 name = f"F({entry['m']}x{entry['m']},{shape}) {tag}"
                 points, moduli = (tuple(entry[made]) or None for made in ("points", "moduli"))

@@ -1,0 +1,251 @@
+"""A convolution of any number of axes: one call, or an object that packs its weights once."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from winogen.conv import arguments, memory, seams
+from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.options import Options
+from winogen.conv.plan import Plan
+from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.request import Request
+from winogen.errors import InvalidValue
+from winogen.records import ARRAY_TYPES, NARROW_TYPES
+from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current, described
+from winogen.typing import Array, NDArray
+
+# Input shapes whose bound kernels one `Convolution` remembers.
+_SHAPES_KEPT = 256
+
+
+def convolve(
+    rank: int,
+    input: Array,
+    weight: Array,
+    bias: Array | None,
+    asked: Options,
+    add: Array | None,
+    add_after: Array | None,
+    out: NDArray | None,
+) -> NDArray:
+    """Return activation(convolution + bias + ``add``) + ``add_after`` of arrays with so many axes
+    besides images and channels; see `winogen.conv2d`.
+    """
+    layout_of(asked, rank)
+    x = arguments.layer_array("input", input)
+    w, b = _parameters(weight, bias)
+    layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
+    problem = layer.problem(x.shape)
+    request = Request.from_options(layer, asked)
+    arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
+    if problem.batch == 0:  # not worth a compiler
+        return np.empty(problem.output_shape, x.dtype) if out is None else out
+    prepared = _prepared(problem.sewn(arrays.seams), request)
+    w, b = arguments.computed_with(w), None if b is None else arguments.computed_with(b)
+    slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
+    packed = prepared.pack(memory.contiguous(w, "weight"))
+    b = None if b is None else memory.contiguous(b, "bias")
+    y = arrays.apply(prepared, packed, b, slopes)
+    return y if out is None else out
+
+
+def layout_of(asked: Options, rank: int) -> str:
+    """Return the layout of layers with so many axes; raises InvalidValue and InvalidType."""
+    return str(arguments.choice("layout", asked.layout, arguments.LAYOUTS[rank]))
+
+
+class Convolution:
+    """The base of `Conv1d`, `Conv2d` and `Conv3d`: all but the signature of their options."""
+
+    rank: ClassVar[int]
+
+    def __init__(self, weight: Array, bias: Array | None, asked: Options):
+        layout_of(asked, self.rank)
+        w, b = _parameters(weight, bias)
+        self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
+        self._request = Request.from_options(self._layer, asked)
+        self._dtype = w.dtype
+        w = arguments.computed_with(w)
+        self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
+        self._weight[...] = w
+        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
+        self._forget()
+
+    def __call__(
+        self,
+        input: Array,
+        out: NDArray | None = None,
+        *,
+        add: Array | None = None,
+        add_after: Array | None = None,
+    ) -> NDArray:
+        """Return activation(conv + bias + add) + add_after, in ``out`` if given.
+
+        See `winogen.conv2d`.
+        """
+        x = input if type(input) is np.ndarray else arguments.array("input", input)
+        if x.dtype != self._dtype:
+            arguments.layer_array("input", x)  # names a dtype that is wrong altogether
+            return self._for(x.dtype)(x, out, add=add, add_after=add_after)
+        shape = x.shape
+        if out is None and add is None and add_after is None and x.flags.c_contiguous:
+            prepared, packed = self.bound(shape)
+            y = memory.empty(prepared.output_shape, self._dtype, "output")
+            if not x.flags.aligned:
+                x = memory.contiguous(x, "input")
+            prepared.run(x, packed, self._bias, y, self._slopes)
+            return y
+        bound = self._bound.get(shape)
+        problem = bound[0].problem if bound else self._layer.problem(shape)
+        arrays = _Arrays.of(problem, x, out, add, add_after, {})
+        plain = arrays.seams == problem.seams
+        prepared, packed = self.bound(shape, None if plain else arrays.seams)
+        y = arrays.apply(prepared, packed, self._bias, self._slopes)
+        return y if out is None else out
+
+    def bound(
+        self, shape: tuple[int, ...], seams: Seams | None = None
+    ) -> tuple[Prepared, tuple[Any, ...]]:
+        """Return what computes inputs of this shape, and the packed weights for it.
+
+        ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
+        instead of arrays: see `Prepared.run_at`.
+        """
+        key = shape if seams is None else (shape, seams)
+        return self._bound.get(key) or self._bind(key, shape, seams)
+
+    def plan(
+        self,
+        input_shape: tuple[int, ...] | list[int],
+        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+    ) -> Plan:
+        """Return what a call with an input of this shape does, and what it costs.
+
+        ``dtype``: of the input, by default the weights'. Compiles the kernels if that has not been
+        done yet. Raises InvalidValue for a shape that does not fit the weights, InvalidType for
+        such a dtype, and BuildError.
+        """
+        if dtype is not None:
+            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
+            if asked != self._dtype:
+                return self._for(asked).plan(input_shape)
+        return replace(self._prepare(input_shape).plan(), machine=described())
+
+    def __repr__(self) -> str:
+        name, shape, dtype = type(self).__name__, self._layer.weight_shape, self._layer.dtype
+        return f"<{name} weight {shape} {dtype}, algorithm {self._request.algorithm!r}>"
+
+    _STATE = ("_layer", "_request", "_dtype", "_weight", "_bias", "_slopes")
+
+    def __getstate__(self) -> dict:
+        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Prepared, packed weights)
+        # Kernel -> packed weights, as long as an input shape needs them.
+        self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
+        self._lock = Lock()
+        self._twins: dict[np.dtype, Convolution] = {}
+
+    def _for(self, dtype: np.dtype) -> Convolution:
+        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
+        twin = self._twins.get(dtype)
+        if twin is None:
+            name = arguments.layer_dtype(dtype, self._dtype)
+            twin = self.__class__.__new__(self.__class__)
+            state = self.__getstate__() | {"_dtype": dtype}
+            twin.__setstate__(state | {"_layer": replace(self._layer, dtype=name)})
+            self._twins[dtype] = twin
+        return twin
+
+    def _prepare(self, input_shape: Any) -> Prepared:
+        return _prepared(self._layer.problem(input_shape), self._request)
+
+    def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
+        problem = self._layer.problem(shape)
+        prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
+        with self._lock:  # weights are packed once even if several threads call at once
+            entry = prepared, prepared.pack(self._weight, self._packed)
+            if len(self._bound) >= _SHAPES_KEPT:
+                del self._bound[next(iter(self._bound))]
+            self._bound[key] = entry
+        return entry
+
+
+def _prepared(problem: Problem, request: Request) -> Prepared:
+    """The problem planned for this machine."""
+    return prepare(problem, request, host_target(), current(), Environment.now())
+
+
+def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The weights and bias as arrays of one dtype, the shape of the bias checked."""
+    w = arguments.layer_array("weight", weight)
+    if bias is None:
+        return w, None
+    b = arguments.layer_array("bias", bias)
+    if not (arguments.dtype_name(w.dtype) in NARROW_TYPES and b.dtype == np.float32):
+        arguments.same_dtype("bias", b, w.dtype, "weight")
+    if w.ndim > 2 and b.shape != w.shape[:1]:
+        raise InvalidValue(
+            f"bias: got shape {b.shape}; allowed: {w.shape[:1]}, one value per filter of weight"
+        )
+    return w, b
+
+
+class _Arrays(NamedTuple):
+    """The arrays of one call, checked and ready for its kernels."""
+
+    x: np.ndarray
+    out: np.ndarray | None
+    add: np.ndarray | None
+    add_after: np.ndarray | None
+    seams: Seams
+
+    @classmethod
+    def of(
+        cls, problem: Problem, x: np.ndarray, out: Any, add: Any, add_after: Any, others: dict
+    ) -> _Arrays:
+        """Return them; raises InvalidType and InvalidValue. ``others``: ``out`` is none of them."""
+        layout, shape = problem.layer.layout, problem.output_shape
+        named = {"add": add, "add_after": add_after}
+        terms = {name: None if value is None else seams.added(name, value, shape, x.dtype)
+                 for name, value in named.items()}  # fmt: skip
+        view, around = None, problem.layer.filters
+        if out is not None:
+            view, around = seams.writeable(
+                out, shape, x.dtype, layout, {"input": x, **terms, **others}
+            )
+        x, channels = seams.readable("input", x, layout)
+        totals = {"add": 0, "add_after": 0}
+        for name, array in terms.items():
+            if array is not None:
+                terms[name], totals[name] = seams.readable(name, array, layout)
+        return cls(x, view, **terms, seams=Seams(channels, around, **totals))
+
+    def apply(
+        self,
+        prepared: Prepared,
+        packed: tuple[Any, ...],
+        bias: np.ndarray | None,
+        slopes: np.ndarray | None,
+    ) -> np.ndarray:
+        """Run the kernels; returns ``out``, or a new array."""
+        y = self.out
+        if y is None:
+            y = memory.empty(prepared.output_shape, self.x.dtype, "output")
+        prepared.run(self.x, packed, bias, y, slopes, self.add, self.add_after)
+        return y
