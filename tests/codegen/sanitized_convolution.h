@@ -47,13 +47,15 @@ static double one_output(const winogen_conv *p, const layer_sizes *layer, const 
     double sum = 0;
     for (int64_t c = 0; c < layer->channels; c++)
         for (int64_t k = 0; k < p->kernel_height; k++)
-            for (int64_t q = 0; q < p->kernel_width; q++, weight++) {
+            for (int64_t q = 0; q < p->kernel_width; q++) {
                 const int64_t high = y * p->stride_h + k * p->dilation_h - p->pad_top;
                 const int64_t wide = x * p->stride_w + q * p->dilation_w - p->pad_left;
                 const int64_t row = source(high, p->height, p->padding_mode);
                 const int64_t col = source(wide, p->width, p->padding_mode);
                 if (row < 0 || col < 0) continue;
-                sum += value_of(input[at(p->input, n, first + c, row, col)]) * (double)*weight;
+                const int64_t tap = layer->first_tap + k * layer->filter_row + q;
+                const double factor = weight[c * layer->filter_taps + tap];
+                sum += value_of(input[at(p->input, n, first + c, row, col)]) * factor;
             }
     return sum;
 }
@@ -105,7 +107,7 @@ static int failed(int i, unsigned seed)
     const layer_sizes *const layer = &sizes[i];
     const int64_t filters = layer->groups * layer->filters;
     const int64_t outputs = extent(p, OUTPUT(p), filters);
-    const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;
+    const int64_t terms = layer->channels * layer->filter_taps;
     array_number *input = array_of(p->input_numbers, &seed);
     real *weight = numbers(filters * terms, &seed);
     real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;

@@ -137,7 +137,9 @@ def check(folder, works, **options):
         groups = work.groups * work.channels // work.merged
         counts = (groups, work.merged, work.merged * multiplier) if seen.groups < 48 else (
             work.groups, work.channels, work.filters)  # fmt: skip
-        sizes.append((*counts, int(index % 3 > 0), int(index % 4 > 0)))
+        # A filter may be larger than what is computed of it: some taps only ever see zeros.
+        taps = (work.filter_taps, work.filter_row, work.first_tap)
+        sizes.append((*counts, *taps, int(index % 3 > 0), int(index % 4 > 0)))
     known = [
         f"typedef {spec.precision.real.c} real;",
         # Of sums of some hundred products of small integers; rounded tiles are further off.
@@ -149,6 +151,7 @@ def check(folder, works, **options):
         "};",
         "typedef struct {",
         "    int64_t groups, channels, filters;    /* of a group: C and M */",
+        "    int64_t filter_taps, filter_row, first_tap;",
         "    int has_bias, is_aligned;",
         "} layer_sizes;",
         "static const layer_sizes sizes[] = {",
