@@ -93,7 +93,7 @@ def prefetches_in(spec, folder):
 def test_every_accepted_access_has_one_prefetch(stream, tmp_path):
     """Of a: the load where it is packed; of b: the vectors of a step; of outputs: all sums.
 
-    The compiler writes a step several times, as the loop is unrolled.
+    The compiler may write a step several times, where it unrolls the loop.
     """
     rows, vectors = 3, 2
     blocks = list(product(range(1, rows + 1), range(1, vectors + 1)))
@@ -114,7 +114,7 @@ def test_every_accepted_access_has_one_prefetch(stream, tmp_path):
         )
         made = prefetches_in(spec, tmp_path)
         in_steps = len(made) - once
-        assert in_steps % of_b == 0 and in_steps >= 4 * each_step if each_step else in_steps == 0
+        assert in_steps % of_b == 0 and in_steps >= each_step if each_step else in_steps == 0
         if target.family == "x86":
             wanted = output_level if stream == "output" else level
             assert set(made) <= {f"\tprefetcht{wanted - 1}", "\tprefetchw"}
