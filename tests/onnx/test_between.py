@@ -2,13 +2,13 @@
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from winogen.onnx import quantize
 from winogen.onnx.between import Lookup, Pool, between
+from winogen.onnx.loading import session_of
 from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
 
@@ -200,7 +200,7 @@ def test_a_net_with_activations_and_pools(kind, session):
         "Transpose", "QLinearConv", "DequantizeLinear",
     ]  # fmt: skip
     onnx.checker.check_model(result.model)
-    one, other = ort.InferenceSession(narrow.SerializeToString()), session(result.model)
+    one, other = session_of(narrow), session(result.model)
     (step,) = (numpy_helper.to_array(t) for t in narrow.graph.initializer if t.name == "y_scale")
     for x in samples:
         y, z = (s.run(None, {"x": x})[0] for s in (one, other))

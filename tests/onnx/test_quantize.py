@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from cli.conftest import refused, winogen
 from onnx import TensorProto, helper, numpy_helper
@@ -14,6 +13,7 @@ import winogen.onnx as onnx_door
 from winogen.errors import InvalidType, InvalidValue
 from winogen.onnx import quantize
 from winogen.onnx.comparison import differences
+from winogen.onnx.loading import session_of
 from winogen.onnx.quantization import quantized
 from winogen.onnx.samples import read_samples
 
@@ -251,10 +251,7 @@ def test_differences_are_those_of_the_definition():
     model = net()
     narrow = quantize(model, inputs(2))
     feeds = [{"x": x} for x in inputs(2)]
-    pairs = [
-        [ort.InferenceSession(m.SerializeToString()).run(None, feed)[0] for m in (model, narrow)]
-        for feed in feeds
-    ]
+    pairs = [[session_of(m).run(None, feed)[0] for m in (model, narrow)] for feed in feeds]
     y, z = (np.concatenate(parts).astype(np.float64) for parts in zip(*pairs))
     (found,) = differences(model, narrow, feeds)
     assert found.relative_error == np.abs(y - z).max() / np.abs(y).max()
@@ -266,7 +263,7 @@ def test_integers_of_the_reference_agree(tmp_path):
     """What is written means the same to ONNX's own evaluator."""
     result = quantize(net(opset=21), inputs())
     one = ReferenceEvaluator(result).run(None, {"x": inputs()[0]})[0]
-    other = ort.InferenceSession(result.SerializeToString()).run(None, {"x": inputs()[0]})[0]
+    other = session_of(result).run(None, {"x": inputs()[0]})[0]
     steps = {t.name: numpy_helper.to_array(t) for t in result.graph.initializer}
     assert np.abs(one - other).max() <= 3 * steps["y_scale"]
 

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +14,7 @@ from winogen.graph import simplify
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Settings, plan_steps
+from winogen.onnx.loading import session_of
 from winogen.onnx.model import Model
 from winogen.onnx.reading import read
 from winogen.onnx.rewrite import rewrite
@@ -324,7 +324,7 @@ def test_a_whole_net_beside_onnxruntime(session):
     result = rewrite(narrow)
     assert result.quantized == 3 and not result.segments
     onnx.checker.check_model(result.model)
-    one, other = ort.InferenceSession(narrow.SerializeToString()), session(result.model)
+    one, other = session_of(narrow), session(result.model)
     (step,) = (numpy_helper.to_array(t) for t in narrow.graph.initializer if t.name == "y_scale")
     for x in inputs():
         y, z = (s.run(None, {"x": x})[0] for s in (one, other))

@@ -32,7 +32,8 @@ class Running(NamedTuple):
 def started(proto: Any, feed: Feed, threads: int, library: str = "") -> Running | None:
     """Return a model after its first run; None if onnxruntime does not run it."""
     try:
-        session = new_session(proto, library=library, threads=threads)
+        # With the sums of bytes that its users get, and their speed.
+        session = new_session(proto, library=library, threads=threads, saturates=True)
         with planner().recording() as answers:
             outputs = session.run(None, feed)
     except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
