@@ -86,7 +86,7 @@ def integer(random, x="uint8", w="int8", shape=(6, 3, 3, 3), zeros=True, **value
 def check_equal(model, session, *feeds, planner=None):
     """Ours equals ONNX's evaluator to the bit, planned and the plain way; returns our model."""
     result = rewrite(model)
-    assert result.quantized == 1 and not result.refusals, result
+    assert result.quantized == 1 and not result.refusals, result.given_back
     onnx.checker.check_model(result.model)
     reference, ours = ReferenceEvaluator(model), session(result.model)
     before = planner.plans if planner is not None else 0
