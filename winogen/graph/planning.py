@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -13,8 +14,10 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
+from winogen.conv.stock import only
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph.chains import PASSAGES, Chain, chains_of
-from winogen.graph.choose import Choice, Way, ways, within
+from winogen.graph.choose import Choice, Way, error_of, ways, within
 from winogen.graph.ir import Conv, Graph, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -134,7 +137,13 @@ def plan_all(
         if step.key in outline.own
     ]
     keys = [(f"{id(o)} {o.steps[i].key}", o.options[i]) for o, i in limited]
-    for (outline, number), choice in zip(limited, within(memory_limit, keys)):
+    try:
+        chosen = within(memory_limit, keys)
+    except InvalidValue:  # perhaps because the familiar kernels have large filters
+        if settings.familiar is None:
+            raise
+        return plan_all(parts, replace(settings, familiar=None), memory_limit)
+    for (outline, number), choice in zip(limited, chosen):
         outline.choices[number] = choice
     return [outline.planned() for outline in outlines]
 
@@ -241,15 +250,14 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         threads=settings.threads,
         tolerance=settings.tolerance,
     )
-    options = ways(problem, request, settings.target, settings.machine, settings.most_error)
-    familiar = settings.familiar
-    if familiar is None:
-        return options
-
-    def is_new(way: Way) -> bool:
-        return not familiar.issuperset(map(KernelSpec.of, way.candidate.works(problem)))
-
-    return tuple(sorted(options, key=is_new))
+    target, most = settings.target, settings.most_error
+    options = partial(ways, problem, request, target, settings.machine, most)
+    if settings.familiar is not None:
+        with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
+            found = options(only(settings.familiar))
+            if most is None or error_of(problem, found[0].candidate, target) <= most:
+                return found
+    return options()
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:
