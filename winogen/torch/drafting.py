@@ -123,13 +123,13 @@ class Drafts:
         while True:
             with suppress(_Refuted):
                 return self._memory.settled(
-                    self._made,
+                    self.made,
                     lambda draft: draft.lost,
                     lambda draft: draft.gain,
                     self._proven_facts,
                 )
 
-    def _made(self, uncut: bool) -> Draft:
+    def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
 
         Where winogen's whole is no faster than torch's, the draft is torch's.
