@@ -144,7 +144,9 @@ class _Few(Stock):
     def targets(self, target: Target) -> tuple[Target, ...]:
         """Return the targets that these kernels are for, in the order of any stock."""
         names = {spec.target.name for spec in self._specs}
-        return tuple(one for one in super().targets(target) if one.name in names)
+        runs_here = any(one.name == target.name for one in host_targets())
+        considered = super().targets(target) if runs_here else (target,)
+        return tuple(one for one in considered if one.name in names)
 
 
 @lru_cache(maxsize=32)
