@@ -29,8 +29,10 @@ from winogen.graph import (
     simplify,
 )
 from winogen.graph.compiling import kernels
-from winogen.graph.planning import plan
+from winogen.graph.planning import plan, plan_all
+from winogen.graph.settings import Settings
 from winogen.onnx import library
+from winogen.records import TARGETS, Machine
 from winogen.toolchain import host_target, meters, threads
 
 RNG = np.random.default_rng(3)
@@ -186,7 +188,10 @@ def test_bytes_have_shapes_and_no_segment():
 
 
 def test_confined_to_the_kernels_at_hand():
-    """Further shapes are computed by the kernels of the first as long as somebody only tries."""
+    """Further shapes are computed by the kernels of the first as long as somebody only tries.
+
+    Also where another register block of the same variant is predicted to be faster.
+    """
     weight = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
     graph = Graph(("x",), [Node(Conv(weight, padding=(1, 1, 1, 1)), ("x",), ("y",))], ("y",))
     small, large = ((1, 64, 8, 8),), ((1, 64, 56, 56),)
@@ -196,6 +201,22 @@ def test_confined_to_the_kernels_at_hand():
     with segment.confined(first):
         assert first >= set(kernels([segment.bound(large).planned]))
     assert not first >= set(kernels([segment.bound(large).planned]))
+
+
+@pytest.mark.parametrize("name", ("avx512", "avx2", "sse2", "generic", "neon"))
+def test_plans_by_familiar_kernels(name):
+    """On any CPU: those of the first shape where they can, and all where they cannot."""
+    weight = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
+    graph = Graph(("x",), [Node(Conv(weight, padding=(1, 1, 1, 1)), ("x",), ("y",))], ("y",))
+    small, large = [(1, 64, 8, 8)], [(1, 64, 56, 56)]
+    common = Settings("NCHW", "float32", 1, None, "auto", TARGETS[name], Machine())
+    first = frozenset(kernels([plan(graph, small, common)]))
+    usual = set(kernels([plan(graph, large, common)]))
+    assert set(kernels([plan(graph, large, replace(common, familiar=first))])) <= first
+    assert set(kernels([plan(graph, large, replace(common, familiar=frozenset()))])) == usual
+    least = plan_all([(graph, large)], common, 0)[0].packed_bytes
+    limited = plan(graph, large, replace(common, familiar=first), least)
+    assert limited.packed_bytes <= least  # by others, where the familiar have larger filters
 
 
 @pytest.mark.skipif(not shutil.which("ldd"), reason="needs ldd")

@@ -45,7 +45,7 @@ def clock(monkeypatch):
             name = ours.func.__self__.get_outputs()[0].name
             return duel.Times(*((parts or {}).get(name) or (1.0, 2.0)))
 
-        def of_whole(ours, theirs, clock):
+        def of_whole(ours, theirs, clock, earlier):
             return duel.Times(*(whole or (1.0, 2.0)))
 
         for module in (measuring, duel):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from winogen.tasks.duel import Times, duel, settled
+from winogen.tasks.duel import WHOLE, Times, duel, duel_of_wholes, settled
 from winogen.testing import every_layer
 
 
@@ -41,6 +41,29 @@ def test_who_loses_is_measured_for_longer(fight):
     begun = fight.now[0]
     assert fight([1] * 9, [2] * 9, seconds=(0.0, 0.0)) == Times(1, 2)
     assert fight.now[0] < begun  # the winner is not
+
+
+@pytest.mark.parametrize(
+    "gain, earlier, counts",
+    (
+        (2.0, 0.0, [(0.0,)]),  # clearly faster
+        (0.5, 0.0, [(0.0,)]),  # clearly slower
+        (1.01, 0.0, [(0.0,), WHOLE]),
+        (1.01, 1.05, [(0.0,)]),  # another draft is taken
+        (1.07, 1.05, [(0.0,), WHOLE]),
+        (0.99, 0.5, [(0.0,), WHOLE]),
+    ),
+)
+def test_a_whole_net_is_measured_until_it_is_clear(monkeypatch, gain, earlier, counts):
+    asked = []
+
+    def measured(ours, theirs, clock, seconds, lost=None):
+        asked.append(seconds)
+        return Times(1.0, gain)
+
+    monkeypatch.setattr("winogen.tasks.duel.duel", measured)
+    assert duel_of_wholes(None, None, earlier=earlier).gain == gain
+    assert asked == counts
 
 
 def test_a_framework_must_be_faster_by_a_margin():

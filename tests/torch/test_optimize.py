@@ -249,7 +249,7 @@ def clock(monkeypatch):
             ours(), theirs()
             return Times(folded, original)
 
-        def whole(ours, theirs, clock):
+        def whole(ours, theirs, clock, **rest):
             ours(), theirs()
             return Times(next(wholes_of_ours), min(original, folded))
 
@@ -299,6 +299,23 @@ def test_a_slower_layer_is_kept_where_the_whole_is_faster(x, clock, uncut, count
     rows = report(ours).rows
     assert sum(row.runs != "torch" for row in rows) == len(rows) - 5 + count
     assert report(ours).whole == (min(uncut, 2.0), 4.0)
+    with torch.no_grad():
+        same(ours(x), model(x))
+
+
+@pytest.mark.parametrize("wrong", (False, True))
+def test_the_fastest_draft_is_proven_and_where_it_is_wrong_the_next(x, clock, monkeypatch, wrong):
+    model = made(nets.Residual)
+    clock(1, original=4.0, folded=5.0, cut=2.0, uncut=1.0)
+    proven, prove, different = [], drafting.unproven, drafting.disagreement
+    answers = iter(("it differs",) * wrong)
+    monkeypatch.setattr(drafting, "unproven", lambda *given: proven.append(1) or prove(*given))
+    monkeypatch.setattr(
+        drafting, "disagreement", lambda *given: next(answers, "") or different(*given)
+    )
+    ours = optimize(model, x)
+    assert report(ours).whole == ((2.0, 4.0) if wrong else (1.0, 4.0))
+    assert len(proven) == 1 + wrong and next(answers, None) is None
     with torch.no_grad():
         same(ours(x), model(x))
 

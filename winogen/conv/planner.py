@@ -93,7 +93,8 @@ def ranked(
         return _ranked(problem, request, target, machine, most, wisdom)
     ways: list[Candidate] = []
     try:
-        ways = _ranked(problem, request, target, machine, most, wisdom)
+        if stock.tells:
+            ways = _ranked(problem, request, target, machine, most, wisdom)
     except Unsupported:
         raise
     except InvalidValue:  # another variant may keep to the limits

@@ -51,6 +51,8 @@ T = TypeVar("T", bound=_Way)
 class Stock:
     """The kernels at hand when they were first asked for: plans stay the same all process long."""
 
+    tells = True  # whether somebody wants to know what would be faster
+
     def __init__(self, reason: str = "") -> None:
         self.reason = reason  # why nothing is compiled now; "": it may be, if nothing else helps
         self._known: dict[Spec, bool] = {}
@@ -127,6 +129,32 @@ class Stock:
         )
 
 
+class _Few(Stock):
+    """These kernels and no others."""
+
+    tells = False
+
+    def __init__(self, specs: frozenset[Spec]) -> None:
+        super().__init__("others are not wanted")
+        self._specs = specs
+
+    def _has(self, spec: Spec) -> bool:
+        return spec in self._specs
+
+    def targets(self, target: Target) -> tuple[Target, ...]:
+        """Return the targets that these kernels are for, in the order of any stock."""
+        names = {spec.target.name for spec in self._specs}
+        runs_here = any(one.name == target.name for one in host_targets())
+        considered = super().targets(target) if runs_here else (target,)
+        return tuple(one for one in considered if one.name in names)
+
+
+@lru_cache(maxsize=32)
+def only(specs: frozenset[Spec]) -> Stock:
+    """Return the stock of these kernels, for whom no others are wanted; the same for the same."""
+    return _Few(specs)
+
+
 def stock_of(target: Target) -> Stock | None:
     """Return the kernels that plans for a target must keep to; None if there is no need."""
     if all(one.name != target.name for one in host_targets()):
@@ -147,8 +175,8 @@ def _stock(reason: str, *_: str | None) -> Stock:
 
 def forget() -> None:
     """Look again at what is at hand."""
-    lack.cache_clear()
-    _stock.cache_clear()
+    for known in (lack, _stock, only):
+        known.cache_clear()
 
 
 def floor() -> list[Build]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,15 +52,17 @@ def ways(
     target: Target,
     machine: Machine,
     most_error: float | None = None,
+    stock: Stock | None = None,
 ) -> tuple[Way, ...]:
     """Return the ways that the planner considers, its own choice first.
 
     Behind the fastest come all with smaller filters than every faster one: a limit of memory finds
     smaller tiles before it gives up tiles. Among them is one without tiles, whose packed filters
     are about as large as the filters. Predicted errors are at most ``most_error``, as far as
-    anything's are.
+    anything's are. ``stock``: what all ways must be in; None for what can be used here. Raises
+    CompilerNotFound if it has nothing.
     """
-    known = wisdom.current(target), stock_of(target)
+    known = wisdom.current(target), stock or stock_of(target)
     return _ways(problem, request, target, machine, most_error, *known)
 
 
@@ -75,9 +77,7 @@ def _ways(
     stock: Stock | None,
 ) -> tuple[Way, ...]:
     ranked = planner.ranked(problem, request, target, machine, wisdom=known, stock=stock)
-
-    def error(candidate: Candidate) -> float:
-        return planner.predicted_error(problem.layer, candidate.choice, candidate.target or target)
+    error = partial(error_of, problem, target=target)
 
     if most_error is not None and error(ranked[0]) > most_error:
         careful = replace(request, tolerance=most_error * planner.MARGIN)
@@ -99,6 +99,11 @@ def _ways(
         if not kept or most_error is None or error(way.candidate) <= most_error:
             kept.append(way)
     return tuple(kept)
+
+
+def error_of(problem: Problem, candidate: Candidate, target: Target) -> float:
+    """Return the predicted error of a candidate, planned for a target."""
+    return planner.predicted_error(problem.layer, candidate.choice, candidate.target or target)
 
 
 def forget() -> None:

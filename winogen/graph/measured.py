@@ -65,7 +65,8 @@ class Memory:
         """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
 
         A draft of no gain, 0, must not be used. ``facts`` says by what else to make the best again;
-        None: nothing is kept, as another net of the same kind may do better.
+        None: nothing is kept, as another net of the same kind may do better. It may check the best,
+        and raise: nothing is kept then, either.
         """
         if self.known:
             again = draft(self.known.uncut)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -13,8 +14,10 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
+from winogen.conv.stock import only
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph.chains import PASSAGES, Chain, chains_of
-from winogen.graph.choose import Choice, Way, ways, within
+from winogen.graph.choose import Choice, Way, error_of, ways, within
 from winogen.graph.ir import Conv, Graph, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -124,19 +127,7 @@ def plan_all(
     A segment that is planned alone, with its bytes here as its limit, has the same plan: a filter
     becomes smaller in the same order, whatever others do.
     """
-    outlines = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
-    if memory_limit == 0:
-        memory_limit = least_packed_bytes(parts, settings)
-    limited = [
-        (outline, number)
-        for outline in outlines
-        for number, step in enumerate(outline.steps)
-        if step.key in outline.own
-    ]
-    keys = [(f"{id(o)} {o.steps[i].key}", o.options[i]) for o, i in limited]
-    for (outline, number), choice in zip(limited, within(memory_limit, keys)):
-        outline.choices[number] = choice
-    return [outline.planned() for outline in outlines]
+    return Outlines(parts, settings).plans(memory_limit)
 
 
 def plan_steps(
@@ -149,14 +140,39 @@ def plan_steps(
     return _Outline(steps, buffers, outputs, settings).planned()
 
 
-def least_packed_bytes(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> int:
-    """Return the bytes of all packed filters, each by the way that needs least of them."""
-    return sum(
-        min(way.packed_bytes for way in options)
-        for outline in (_Outline.of(graph, shapes, settings) for graph, shapes in parts)
-        for step, options in zip(outline.steps, outline.options)
-        if step.key in outline.own and options
-    )
+class Outlines:
+    """Segments for shapes with the ways of their steps, to be planned under several limits."""
+
+    def __init__(self, parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings):
+        self.parts, self.settings = parts, settings
+        self._all = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
+        self._limited = [
+            (outline, number)
+            for outline in self._all
+            for number, step in enumerate(outline.steps)
+            if step.key in outline.own
+        ]
+
+    @property
+    def least_packed_bytes(self) -> int:
+        """Bytes of all packed filters, each by the way that needs least of them."""
+        every = (outline.options[number] for outline, number in self._limited)
+        return sum(min(way.packed_bytes for way in options) for options in every if options)
+
+    def plans(self, memory_limit: int | None = None) -> list[Planned]:
+        """Return what `plan_all` does."""
+        if memory_limit == 0:
+            memory_limit = self.least_packed_bytes
+        keys = [(f"{id(o)} {o.steps[i].key}", o.options[i]) for o, i in self._limited]
+        try:
+            chosen = within(memory_limit, keys)
+        except InvalidValue:  # perhaps because the familiar kernels have large filters
+            if self.settings.familiar is None:
+                raise
+            return plan_all(self.parts, replace(self.settings, familiar=None), memory_limit)
+        for (outline, number), choice in zip(self._limited, chosen):
+            outline.choices[number] = choice
+        return [outline.planned() for outline in self._all]
 
 
 class _Outline:
@@ -241,15 +257,14 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         threads=settings.threads,
         tolerance=settings.tolerance,
     )
-    options = ways(problem, request, settings.target, settings.machine, settings.most_error)
-    familiar = settings.familiar
-    if familiar is None:
-        return options
-
-    def is_new(way: Way) -> bool:
-        return not familiar.issuperset(map(KernelSpec.of, way.candidate.works(problem)))
-
-    return tuple(sorted(options, key=is_new))
+    target, most = settings.target, settings.most_error
+    options = partial(ways, problem, request, target, settings.machine, most)
+    if settings.familiar is not None:
+        with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
+            found = options(only(settings.familiar))
+            if most is None or error_of(problem, found[0].candidate, target) <= most:
+                return found
+    return options()
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:
@@ -265,18 +280,10 @@ def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[Quantized
     return conv.ranked(shape, op.x_dtype, settings.target, settings.machine)
 
 
-def faster_layout(
-    parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
-) -> tuple[str, Mapping[str, float]]:
-    """Return the layout in which graphs on inputs of these shapes are predicted to be faster.
-
-    The predicted seconds of both come with it.
-    """
-    seconds = {
-        layout: sum(one.seconds for one in plan_all(parts, replace(settings, layout=layout)))
-        for layout in ("NHWC", "NCHW")
-    }
-    return min(seconds, key=lambda layout: seconds[layout]), seconds
+def faster_layout(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> Outlines:
+    """Return graphs on inputs of these shapes in the layout that is predicted to be faster."""
+    both = [Outlines(parts, replace(settings, layout=layout)) for layout in ("NHWC", "NCHW")]
+    return min(both, key=lambda outlines: sum(one.seconds for one in outlines.plans()))
 
 
 def _arena(

@@ -236,7 +236,9 @@ class Answer:
             target=target or host_target(),
             machine=Machine() if target else current(),
             familiar=None if familiar is None else frozenset(familiar),
-            strips=calling is None,  # a library packs the filters of each of its steps
+            # A library packs the filters of each of its steps. Strips change no result, and to
+            # find them takes long where somebody only compares.
+            strips=calling is None and familiar is None and algorithm == "auto",
         )
         planned, self._before = self.question.plan(settings)
         if calling is None:

@@ -68,6 +68,7 @@ class Measuring:
         self.facts = facts if facts.get("numbers") == self.numbers else {}
         self._kept: dict[str, Times | None] = {}
         self._latest: tuple[Any, Running | None] | None = None
+        self._gain = 0.0  # of the best whole so far
         self._left = _MOST
 
     def running(self, proto: Any) -> Running | None:
@@ -89,9 +90,12 @@ class Measuring:
             ours, theirs = self.running(proto), self.reference.original
             if ours is None or theirs is None:
                 return None
-            return self._duel(ours.session, theirs.session, self.feed, duel_of_wholes)
+            measure = partial(duel_of_wholes, earlier=self._gain)
+            return self._duel(ours.session, theirs.session, self.feed, measure)
 
-        return self._once(key, measured)
+        times = self._once(key, measured)
+        self._gain = max(self._gain, times.gain if times else 0.0)
+        return times
 
     def parts(
         self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]

@@ -14,9 +14,9 @@ from winogen.testing import is_every_layer
 _OVERHEAD, _MARGIN = 10e-6, 1.05
 # Seconds for measuring a layer and a whole net, about, and how often at least and at most. What
 # would go to the framework is measured for longer: on a busy machine the least time comes late.
-LAYER, WHOLE = (0.03, 0.3), (1.0, 4.0)
+LAYER, WHOLE = (0.03, 0.1), (1.0, 4.0)
 _ROUNDS = (3, 10_000)
-# Of a whole net that is so many times as fast, that often is enough.
+# A whole net that is so many times as fast as the framework's, or as slow, is not measured longer.
 _CLEARLY = 1.1
 # Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
 # the rival's data in the caches, and the rival's threads, which still wait for work in a loop.
@@ -73,13 +73,20 @@ def duel(
 
 
 def duel_of_wholes(
-    ours: Call, theirs: Call, clock: Callable[[], float] = time.perf_counter
+    ours: Call,
+    theirs: Call,
+    clock: Callable[[], float] = time.perf_counter,
+    earlier: float = 1.0,
 ) -> Times:
-    """Return the times of two calls of a whole net, as `duel` does; a few where they are clear."""
+    """Return the times of two calls of a whole net, as `duel` does; a few where they are clear.
+
+    ``earlier``: the gain of another draft of the net, if it has any. One below that is not taken.
+    """
     times = duel(ours, theirs, clock, (0.0,))
-    if times.gain >= _CLEARLY:
+    gain = times.gain
+    if gain >= _CLEARLY or _CLEARLY * gain <= 1.0 or gain <= earlier > 1.0:
         return times
-    return duel(ours, theirs, clock, WHOLE, lambda times: times.is_slower)
+    return duel(ours, theirs, clock, WHOLE, lambda times: times.is_slower and earlier <= 1.0)
 
 
 def settled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -96,7 +96,7 @@ class State:
         self.buffers = [(t, t.clone()) for t in _tensors(model, "_buffers")]
         self.parameters = [(t, t._version) for t in _tensors(model, "_parameters")]
         self.modules = [
-            (name, module, _fields(module), _contents(module))
+            (name, module, fields := _fields(module), _contents(fields))
             for name, module in model.named_modules()
             if not isinstance(module, torch.jit.ScriptModule)  # which hold what they declare
         ]
@@ -111,9 +111,10 @@ class State:
             names_of_changes[names.get(id(tensor), "a tensor")] = None
         for path, module, fields, contents in self.modules:
             now = _fields(module)
+            held = _contents(now)
             for name in {**fields, **now}:
                 same = name in fields and name in now and _same(fields[name], now[name])
-                if not same or not _same(contents.get(name), _contents(module).get(name)):
+                if not same or not _same(contents.get(name), held.get(name)):
                     names_of_changes[f"{path}.{name}" if path else name] = None
         return list(names_of_changes)
 
@@ -124,10 +125,12 @@ class State:
     def restore(self) -> None:
         """Put everything back, but for the numbers of parameters."""
         for _, module, fields, contents in self.modules:
-            for name in [name for name in _fields(module) if name not in fields]:
+            now = _fields(module)
+            for name in [name for name in now if name not in fields]:
                 _drop(module, name)
             for name, value in fields.items():
-                _put(module, name, value)
+                if name not in now or now[name] is not value:
+                    _put(module, name, value)
                 if name in contents:
                     value.clear()
                     value.extend(contents[name]) if isinstance(value, list) else value.update(
@@ -177,13 +180,9 @@ def _fields(module: nn.Module) -> dict[str, Any]:
     return fields
 
 
-def _contents(module: nn.Module) -> dict[str, Any]:
+def _contents(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What containers among the fields hold."""
-    return {
-        name: copy.copy(value)
-        for name, value in _fields(module).items()
-        if type(value) in _CONTAINERS and name not in _TABLES
-    }
+    return {n: copy.copy(value) for n, value in fields.items() if type(value) in _CONTAINERS}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -15,7 +15,7 @@ from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtim
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.measured import digest
-from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
+from winogen.graph.planning import Outlines, Planned, ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
@@ -88,13 +88,18 @@ def decide(
         parts[0], tolerance=tolerance, threads=count, most_error=most_error
     ).settings()
     if layout is None:
-        layout, _ = faster_layout(sized, settings)
-    settings = replace(settings, layout=layout)
+        outlines = faster_layout(sized, settings)
+    else:
+        outlines = Outlines(sized, replace(settings, layout=layout))
+    settings, layout = outlines.settings, outlines.settings.layout
+    least = outlines.least_packed_bytes
     if memory_limit is None and usual_memory is not None:
-        memory_limit = max(usual_memory, least_packed_bytes(sized, settings))
+        memory_limit = max(usual_memory, least)
     weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
-    budgets = tuple(_budget(times, weights, sized, settings) for times in _BUDGETS)
-    planned = plan_all(sized, settings, memory_limit)
+    budgets = tuple(
+        _budget(times, outlines.plans(max(times * weights, least))) for times in _BUDGETS
+    )
+    planned = outlines.plans(memory_limit)
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     convolutions = [node for node in convolutions if _computes(*plans[node.output])]
@@ -135,11 +140,7 @@ def decide(
     )
 
 
-def _budget(
-    times: int, weights: int, sized: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
-) -> Budget:
-    least = least_packed_bytes(sized, settings)
-    planned = plan_all(sized, settings, max(times * weights, least))
+def _budget(times: int, planned: Sequence[Planned]) -> Budget:
     packed = sum(whole.packed_bytes for whole in planned)
     return Budget(times, packed, sum(whole.seconds for whole in planned))
 

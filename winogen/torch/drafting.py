@@ -1,10 +1,11 @@
-"""What may become of a model that was traced: drafts, each proven and measured as a whole."""
+"""What may become of a model that was traced: drafts, measured as wholes, the fastest proven."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -51,6 +52,7 @@ class Draft:
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
     facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
+    parts: _Parts | None = None  # to be proven before it is used; None: all is torch's
 
     @property
     def gain(self) -> float:
@@ -60,14 +62,19 @@ class Draft:
         return self.whole.gain if self.whole else 1.0
 
 
-class _Proven(NamedTuple):
-    """Segments that compute what the model does."""
+class _Parts(NamedTuple):
+    """Segments in place of the layers of a model."""
 
+    uncut: bool  # whether winogen computes layers that torch computes faster
     reading: Reading
     body: fx.GraphModule
     decision: Decision
     errors: Errors | None  # at the output
     ceiling: int  # which of `winogen.graph.ceilings.CEILINGS` that takes
+
+
+class _Refuted(Exception):
+    """The fastest draft is not what the model computes, and others are to be made."""
 
 
 class Drafts:
@@ -86,6 +93,7 @@ class Drafts:
         self.options = options
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
+        self._wrong: dict[bool, Draft] = {}  # those that must not be used, uncut or not
         self._rivals: Rivals | None = None
         self._memory = Memory(
             torch.__version__,
@@ -99,7 +107,7 @@ class Drafts:
         )
         self._facts = self._memory.known.facts if self._memory.known else {}
         self._numbers = _numbers(model, trace.module, calls)
-        # What an earlier process has proven of the same net with the same numbers.
+        # What an earlier process has shown of the same net with the same numbers.
         same = self._numbers and self._facts.get("numbers") == self._numbers
         self._proof: dict[str, Any] | None = json.loads(self._facts["proof"]) if same else None
 
@@ -108,39 +116,43 @@ class Drafts:
         return Reference(self.model, self.calls, self.witness.cases[0].leaves)
 
     def best(self) -> Draft:
-        """Return the fastest draft."""
-        return self._memory.settled(
-            self.made,
-            lambda draft: draft.lost,
-            lambda draft: draft.gain,
-            lambda draft: draft.facts,
-        )
+        """Return the fastest draft that computes what the model does.
+
+        It alone is compared with the model. Raises Untraceable.
+        """
+        while True:
+            with suppress(_Refuted):
+                return self._memory.settled(
+                    self.made,
+                    lambda draft: draft.lost,
+                    lambda draft: draft.gain,
+                    self._proven_facts,
+                )
 
     def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
 
-        Where winogen's whole is no faster than torch's, the draft is torch's. Raises Untraceable.
+        Where winogen's whole is no faster than torch's, the draft is torch's.
         """
+        if uncut in self._wrong:
+            return self._wrong[uncut]
         with restored(self.model):
-            proven = self._proven(uncut)
-        decision = proven.decision
-        made = self._optimized(proven.body, self._report(proven))
-        reason = self._different(made, sum(decision.allowed.values()), decision.kernels)
-        if reason:
-            self._proof = None
-        if reason or is_every_layer() or not decision.rows:
-            return Draft(made, reason=reason)
+            parts = self._parts(uncut)
+        decision = parts.decision
+        made = self._optimized(parts.body, self._report(parts))
+        if is_every_layer() or not decision.rows:
+            return Draft(made, parts=parts)
         times, key = self._memory.times, digest("whole", decision.digest)
         if key not in times:
             with working("measuring the whole model"), restored(self.model):
-                self._rivals = self._rivals or self._challenged(proven.reading)
+                self._rivals = self._rivals or self._challenged(parts.reading)
                 times[key] = self._rivals.measured(made)
         whole, known = times[key], None if self._rivals else self._memory.known
         rival = self._rivals.name if self._rivals else self._facts["rival"]
         day = known.day if known else ""
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
-            fast = self._torchs(rival, proven.reading)
+            fast = self._torchs(rival, parts.reading)
             if self._proof is None:
                 kept = Optimized(self.model, report, fast)
                 with restored(self.model), kept.winogen_tested():
@@ -151,7 +163,7 @@ class Drafts:
         made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
         facts = {
             "layout": decision.layout,
-            "ceiling": str(proven.ceiling),
+            "ceiling": str(parts.ceiling),
             "rival": rival,
             "numbers": self._numbers,
             "proof": json.dumps(
@@ -161,48 +173,66 @@ class Drafts:
                 }
             ),
         }
-        return Draft(made, decision.lost, "", whole, facts)
+        return Draft(made, decision.lost, "", whole, facts, None if whole.is_slower else parts)
 
-    def _proven(self, uncut: bool) -> _Proven:
-        """Return segments. Layers that do not compute what the model does stay torch's."""
+    def _proven_facts(self, draft: Draft) -> Mapping[str, str] | None:
+        """Return by what to make a draft again. Raises _Refuted, and Untraceable if none is left.
+
+        Layers that do not compute what the model does stay torch's in all that are made later.
+        """
+        parts = draft.parts
+        if draft.reason or parts is None:
+            return None if draft.reason else draft.facts
+        decision, known = parts.decision, self._proof is not None
+        if not known:
+            self._check_layers(parts)
+        reason = self._different(draft.made, sum(decision.allowed.values()), decision.kernels)
+        if not reason:
+            return draft.facts
+        if known:
+            self._proof = None
+        else:
+            self._wrong[parts.uncut] = Draft(draft.made, reason=reason)
+        raise _Refuted(reason)
+
+    def _check_layers(self, parts: _Parts) -> None:
+        """Compare each segment with the layers that it stands for."""
         guard = self.trace.guard
         first, _, *others = self.witness.cases
         cases = [case for case in (*others, first) if guard is None or guard.holds(case.tensors)]
+        body, decision = parts.body, parts.decision
+        with restored(self.model), working("checking layers"), confined(body, decision.kernels):
+            failures = unproven(self.trace.module, parts.reading, body, decision, cases)
+        if not failures:
+            return
+        if failures.keys() <= self._refused.keys():
+            raise Untraceable(next(iter(failures.values())))
+        self._refused |= failures
+        raise _Refuted(", ".join(failures))
+
+    def _parts(self, uncut: bool) -> _Parts:
+        """Return segments whose error at the output is small enough, if any is."""
         if self._proof is not None:
             self._refused = dict(self._proof["refused"])
             errors = self._proof["errors"]
             reading, ceiling = self._read(), int(self._facts["ceiling"])
             made = self._compiled(reading, uncut, ceiling)
-            return _Proven(reading, *made, Errors(*errors) if errors else None, ceiling)
-        while True:
-            proven = self._accurate(uncut)
-            with working("checking layers"), confined(proven.body, proven.decision.kernels):
-                failures = unproven(
-                    self.trace.module, proven.reading, proven.body, proven.decision, cases
-                )
-            if not failures:
-                return proven
-            if failures.keys() <= self._refused.keys():
-                raise Untraceable(next(iter(failures.values())))
-            self._refused |= failures
-
-    def _accurate(self, uncut: bool) -> _Proven:
-        """Return segments whose error at the output is small enough, if any is."""
+            return _Parts(uncut, reading, *made, Errors(*errors) if errors else None, ceiling)
         reading = self._read()
         tried: set[str] = set()
 
-        def made(ceiling: int) -> _Proven | None:
+        def made(ceiling: int) -> _Parts | None:
             body, decision = self._compiled(reading, uncut, ceiling)
             if decision.digest in tried:  # no layer was above this ceiling
                 return None
             tried.add(decision.digest)
             with self._optimized(body, Report()).winogen_tested() as tested:
                 errors = self._reference.errors(tested)
-            return _Proven(reading, body, decision, errors, ceiling)
+            return _Parts(uncut, reading, body, decision, errors, ceiling)
 
         # With memory_limit=0 there is no choice: filters are as small as they can be.
         careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
-        return accurate(made, lambda proven: proven.errors, careful)
+        return accurate(made, lambda parts: parts.errors, careful)
 
     def _read(self) -> Reading:
         return read(self.trace.module, exclude=self._why_torch)
@@ -247,15 +277,15 @@ class Drafts:
         fast = Fast(body, self.calls, trace.structure, _planar(self.witness), trace.guard)
         return Optimized(self.model, report, fast)
 
-    def _report(self, proven: _Proven) -> Report:
-        decision = proven.decision
+    def _report(self, parts: _Parts) -> Report:
+        decision = parts.decision
         return Report(
-            (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in proven.reading.stays)),
+            (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in parts.reading.stays)),
             self.trace.tracer,
             decision.layout,
-            proven.errors,
+            parts.errors,
             decision.weight_bytes,
-            sum(isinstance(module, SegmentModule) for module in proven.body.modules()),
+            sum(isinstance(module, SegmentModule) for module in parts.body.modules()),
             str(self.witness),
             described(),
             decision.budgets,
