@@ -138,12 +138,14 @@ class ConvTranspose2d(TransposedConvolution):
         groups: SupportsIndex = 1,
         dilation: IntOrInts = 1,
         *,
-        # parameters: layout activation algorithm tile points moduli order border filter_dtype ... tolerance
+        # parameters: layout activation algorithm tile points
         layout: Layout2d = "NCHW",
         activation: Activation | None = None,
         algorithm: Algorithm = "auto",
         tile: Tile | None = None,
         points: Points | None = None,
+        # end
+        # parameters: moduli order border filter_dtype ... tolerance
         moduli: Moduli | None = None,
         order: Order | None = None,
         border: Border = "unswitch",
@@ -229,12 +231,14 @@ class ConvTranspose1d(TransposedConvolution):
         groups: SupportsIndex = 1,
         dilation: IntOrInts = 1,
         *,
-        # parameters of 1: layout activation algorithm tile points moduli order border filter_dtype ... tolerance
+        # parameters of 1: layout activation algorithm tile points
         layout: Layout1d = "NCW",
         activation: Activation | None = None,
         algorithm: Algorithm = "auto",
         tile: Tile | None = None,
         points: Points | None = None,
+        # end
+        # parameters: moduli order border filter_dtype ... tolerance
         moduli: Moduli | None = None,
         order: Order | None = None,
         border: Border = "unswitch",
@@ -287,8 +291,8 @@ def conv_transpose3d(
 ) -> NDArray:
     """Return activation(transposed convolution + bias + ``add``) + ``add_after``, of volumes.
 
-    This is `conv_transpose2d` with three axes, which explains all arguments and errors. ``input`` is
-    (N, C, D, H, W), ``weight`` (C, M/groups, KD, KH, KW), the result (N, M, OD, OH, OW). With
+    This is `conv_transpose2d` with three axes, which explains all arguments and errors. ``input``
+    is (N, C, D, H, W), ``weight`` (C, M/groups, KD, KH, KW), the result (N, M, OD, OH, OW). With
     ``layout="NDHWC"`` the channels come last. N may be missing.
     """
     made = ConvTranspose3d(
@@ -320,12 +324,14 @@ class ConvTranspose3d(TransposedConvolution):
         groups: SupportsIndex = 1,
         dilation: IntOrInts = 1,
         *,
-        # parameters of 3: layout activation algorithm tile points moduli order border filter_dtype ... tolerance
+        # parameters of 3: layout activation algorithm tile points
         layout: Layout3d = "NCDHW",
         activation: Activation | None = None,
         algorithm: Algorithm = "auto",
         tile: Tile | None = None,
         points: Points | None = None,
+        # end
+        # parameters: moduli order border filter_dtype ... tolerance
         moduli: Moduli | None = None,
         order: Order | None = None,
         border: Border = "unswitch",

@@ -2,9 +2,9 @@
 
 Along an axis, tap k of input i adds to output s*i + d*k - p. So outputs that are s apart, a phase,
 see the same taps: those with d*k = output + p modulo s. Each phase is an ordinary convolution of
-stride 1 by these taps in reverse. Without dilation all phases of an axis see the same inputs but for
-a shift by one, and can be one convolution with s times the filters, whose outputs are interleaved,
-and cropped: `joined`.
+stride 1 by these taps in reverse. Without dilation all phases of an axis see the same inputs but
+for a shift by one, and can be one convolution with s times the filters, whose outputs are
+interleaved, and cropped: `joined`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,9 @@ def ordinary(weight: np.ndarray, groups: int = 1) -> np.ndarray:
 
 def phase_weight(weight: np.ndarray, taps: Sequence[Sequence[int]]) -> np.ndarray:
     """Return the filters of a phase, of `ordinary` ones; ``taps`` along each axis, some."""
-    return np.ascontiguousarray(weight[np.ix_(*map(range, weight.shape[:2]), *taps)])
+    for axis, chosen in enumerate(taps, 2):
+        weight = np.take(weight, chosen, axis)
+    return np.ascontiguousarray(weight)
 
 
 def joined_weight(
@@ -108,10 +111,10 @@ def joined_weight(
     made = np.zeros((groups, prod(stride), filters or own, channels, *few), weight.dtype)
     split = weight.reshape(groups, own, channels, *kernel)
     for number, residues in enumerate(product(*map(range, stride))):
-        steps = tuple(slice(c, None, s) for c, s in zip(residues, stride))
+        steps: tuple[Any, ...] = tuple(slice(c, None, s) for c, s in zip(residues, stride))
         part = split[(..., *steps)]
-        room = tuple(slice(None, count) for count in part.shape[3:])
-        made[(slice(None), number, slice(None, own), slice(None), *room)] = part
+        room: Any = (slice(None), number, slice(own), slice(None), *map(slice, part.shape[3:]))
+        made[room] = part
     return np.ascontiguousarray(np.flip(made, tuple(range(4, made.ndim)))).reshape(
         -1, channels, *few
     )

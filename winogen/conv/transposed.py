@@ -1,8 +1,8 @@
 """Transposed convolution: a layer as ordinary ones whose outputs lie apart, planned and run.
 
-What an ordinary layer is made of is said in `winogen.conv.phases`. Either all phases of a plane are
-one call of a Winograd kernel, which transforms every input once, or each phase is a call of a direct
-one. Both write outputs to where they lie.
+`winogen.conv.phases` says what these ordinary layers are. Either all phases of a plane are one call
+of a Winograd kernel, which transforms every input once, or each phase is a call of a direct one.
+Both write outputs to where they lie.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -39,7 +39,7 @@ from winogen.records import ARRAY_TYPES, AXES, Axis, Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
-from winogen.typing import Array, IntOrInts, NDArray
+from winogen.typing import Algorithm, Array, IntOrInts, NDArray
 
 # How phases are computed, by the algorithms that users name.
 _TOGETHER = "mcmr"
@@ -109,8 +109,8 @@ class TransposedLayer:
             size = self._asked(output_size, read, [outputs(*axis) for axis in axes])
         if min(size) < 1:
             raise InvalidValue(
-                f"padding: got {self.ends}, that leaves an output of {size}; allowed: less, so that "
-                "there is an output along each axis"
+                f"padding: got {self.ends}, that leaves an output of {size}; allowed: less, so "
+                "that there is an output along each axis"
             )
         problem = TransposedProblem(self, read.batch, read.size, size, read.batched)
         one.problem(problem.output_shape_of(one.channels))  # as large as arrays may be
@@ -134,7 +134,7 @@ class TransposedLayer:
 
 
 _LAYOUTS = tuple(name for names in arguments.LAYOUTS.values() for name in names)
-_ALGORITHMS = ("auto", "direct", "im2col", "loops", "winograd1d", "winograd2d", "mcmr")
+_ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 _MOST_STRIDE = 4
 
 
@@ -142,7 +142,7 @@ def _requests(
     sample: Layer, stride: Sizes, dilation: Sizes, options: Options
 ) -> tuple[Request | None, Request | None]:
     """What is asked of all phases together, and of each alone; raises Unsupported for neither."""
-    algorithm = arguments.choice("algorithm", options.algorithm, _ALGORITHMS)
+    algorithm: Algorithm = arguments.choice("algorithm", options.algorithm, _ALGORITHMS)
     if algorithm not in ("auto", _TOGETHER, *_ALONE):
         raise Unsupported(
             f'algorithm: got "{algorithm}" for a transposed layer; allowed: auto, {_TOGETHER}, '
@@ -159,10 +159,7 @@ def _requests(
     )
     alone = together = None
     if not tiles:
-        way = replace(
-            options, algorithm="direct" if algorithm == "auto" else algorithm,
-            order=None if algorithm == "auto" else options.order,
-        )  # fmt: skip
+        way = replace(options, algorithm="direct", order=None) if algorithm == "auto" else options
         alone = Request.from_options(sample, way)
     if algorithm in _ALONE:
         if tiles:

@@ -60,8 +60,8 @@ class Variant(ABC):
     # Whether taps that read zeros around the image only are left out: of all outputs, or of a row.
     skips_padding: bool = False
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
-    # Which calls of transposed layers it computes: "one" of a single phase, whose outputs lie apart,
-    # and "all" where the filters are those of all phases.
+    # Which calls of transposed layers it computes: "one" of a single phase, whose outputs lie
+    # apart, and "all" where the filters are those of all phases.
     phases: tuple[str, ...] = ()
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
