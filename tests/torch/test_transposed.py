@@ -63,7 +63,7 @@ def test_gradients(rank):
     w = torch.randn(2, 2, *[3] * rank, dtype=torch.float64).requires_grad_()
     b = torch.randn(2, dtype=torch.float64).requires_grad_()
     options = {"stride": 2, "padding": 1, "output_padding": 1, "activation": "silu"}
-    function = lambda *tensors: ours(rank)(*tensors, **options, algorithm="direct")  # noqa: E731
+    function = lambda *tensors: ours(rank)(*tensors, **options, algorithm="direct")
     assert torch.autograd.gradcheck(function, (x, w, b))
     assert torch.autograd.gradgradcheck(function, (x, w, b))
 

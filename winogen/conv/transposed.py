@@ -42,7 +42,7 @@ from winogen.toolchain.machine import current, described
 from winogen.typing import Algorithm, Array, IntOrInts, NDArray
 
 # How phases are computed, by the algorithms that users name.
-_TOGETHER = "mcmr"
+_TOGETHER: Algorithm = "mcmr"
 _ALONE = ("direct", "im2col")
 _SHAPES_KEPT = 256  # input shapes whose bound kernels one layer remembers
 
@@ -142,7 +142,7 @@ def _requests(
     sample: Layer, stride: Sizes, dilation: Sizes, options: Options
 ) -> tuple[Request | None, Request | None]:
     """What is asked of all phases together, and of each alone; raises Unsupported for neither."""
-    algorithm: Algorithm = arguments.choice("algorithm", options.algorithm, _ALGORITHMS)
+    algorithm = arguments.choice("algorithm", options.algorithm, _ALGORITHMS)
     if algorithm not in ("auto", _TOGETHER, *_ALONE):
         raise Unsupported(
             f'algorithm: got "{algorithm}" for a transposed layer; allowed: auto, {_TOGETHER}, '

@@ -1,9 +1,9 @@
 """torch: convolution as PyTorch operators and modules; needs the extra `torch`.
 
 `Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function; those of one
-and three axes, and transposed ones, likewise. All work under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
-channels-last tensors; what the kernels don't take is left to torch. `replace` puts such layers in
-the place of a model's own, for training.
+and three axes, and transposed ones, likewise. All work under autograd, `torch.compile`,
+`torch.export` and `torch.jit.trace`, on contiguous and channels-last tensors; what the kernels
+don't take is left to torch. `replace` puts such layers in the place of a model's own, for training.
 
 `optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
 it. `torch.compile(model, backend="winogen")` does the same as forten as a model is traced.

@@ -252,7 +252,9 @@ convolution.register_autograd(_backward, setup_context=_setup)
 
 
 class Asking:
-    """What `Conv1d`, `Conv3d` and transposed layers share: an activation and options, kept as attributes."""
+    """What `Conv1d`, `Conv3d` and transposed layers share: an activation and options, kept as
+    attributes.
+    """
 
     rank: ClassVar[int]
 

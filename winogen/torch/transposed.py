@@ -1,5 +1,5 @@
-"""Transposed convolution of tensors: `conv_transpose1d`, `conv_transpose2d`, `conv_transpose3d`, and
-their modules.
+"""Transposed convolution of tensors: `conv_transpose1d`, `conv_transpose2d`, `conv_transpose3d`,
+and their modules.
 
 One operator serves all. Activations are left to torch, gradients to torch's own backward pass.
 """
