@@ -180,6 +180,22 @@ def test_plans_say_which_way_was_taken():
     assert alone.multiplications == 4 * 4 * 64 * 64 * 48 * 48
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_chosen_is_right_for_any_threads(last):
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(shape).astype("f4") for shape in ((1, 32, 11, 24), (32, 32, 4, 4)))
+    steps = (2, 2), ((1, 1), (1, 1)), (0, 0), 1, (1, 1)
+    expected = in_layout(scattered(x, w, None, *steps), last)
+    layout, data = arguments.LAYOUTS[2][last], in_layout(x, last)
+    one, two = (
+        winogen.ConvTranspose2d(w, None, *steps, layout=layout, threads=threads)
+        for threads in (1, 2)
+    )
+    assert one.plan(data.shape).algorithm == two.plan(data.shape).algorithm
+    assert np.abs(one(data) - expected).max() < 1e-5 * np.abs(expected).max()
+    assert np.array_equal(one(data), two(data))
+
+
 def test_copies_and_pickles():
     rng = np.random.default_rng(3)
     layer = winogen.ConvTranspose1d(ints(rng, 3, 5, 3), stride=2, algorithm="direct")

@@ -18,7 +18,7 @@ from winogen.conv.choice import Choice, axes, rectangles
 from winogen.conv.cuts import work_of
 from winogen.conv.options import Options
 from winogen.conv.problem import Seams
-from winogen.conv.transposed import TransposedLayer
+from winogen.conv.transposed_problem import TransposedLayer
 from winogen.errors import InvalidValue
 from winogen.kernels import Variant, Work
 from winogen.kernels.spec import BORDERS, KernelSpec

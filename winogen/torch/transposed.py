@@ -20,7 +20,7 @@ from winogen.conv.api_transposed import ConvTranspose2d as OfImages
 from winogen.conv.api_transposed import ConvTranspose3d as OfVolumes
 from winogen.conv.options import Options
 from winogen.conv.phases import outputs
-from winogen.conv.transposed import TransposedLayer
+from winogen.conv.transposed_problem import TransposedLayer
 from winogen.torch import activations
 from winogen.torch.axes import Asking, packed_layer
 from winogen.torch.functional import activation_parts, exported, takes, transformed
