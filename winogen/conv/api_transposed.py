@@ -201,6 +201,12 @@ def conv_transpose1d(
     This is `conv_transpose2d` with one axis, which explains all arguments and errors. ``input`` is
     (N, C, W), ``weight`` (C, M/groups, KW), the result (N, M, OW). With
     ``layout="NWC"`` the channels come last. N may be missing.
+
+    >>> import numpy as np
+    >>> from winogen import conv_transpose1d
+    >>> signal, taps = np.ones(3, np.float32), np.ones((1, 1, 3), np.float32)
+    >>> conv_transpose1d(signal, taps, stride=2)[0].tolist()
+    [1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 1.0]
     """
     made = ConvTranspose1d(
         weight, bias, stride, padding, output_padding, groups, dilation, layout=layout,
@@ -217,6 +223,11 @@ class ConvTranspose1d(TransposedConvolution):
     `Conv2d`.
 
     A call may name the size of its output, as in torch: ``layer(input, output_size)``.
+
+    >>> import numpy as np, winogen
+    >>> layer = winogen.ConvTranspose1d(np.ones((3, 8, 4), np.float32), stride=2, padding=1)
+    >>> layer(np.ones((1, 3, 9), np.float32)).shape
+    (1, 8, 18)
     """
 
     rank = 1
@@ -294,6 +305,12 @@ def conv_transpose3d(
     This is `conv_transpose2d` with three axes, which explains all arguments and errors. ``input``
     is (N, C, D, H, W), ``weight`` (C, M/groups, KD, KH, KW), the result (N, M, OD, OH, OW). With
     ``layout="NDHWC"`` the channels come last. N may be missing.
+
+    >>> import numpy as np
+    >>> from winogen import conv_transpose3d
+    >>> volume, box = np.ones((2, 2, 2), np.float32), np.ones((1, 3, 2, 2, 2), np.float32)
+    >>> conv_transpose3d(volume, box, stride=(1, 2, 2)).shape
+    (3, 3, 4, 4)
     """
     made = ConvTranspose3d(
         weight, bias, stride, padding, output_padding, groups, dilation, layout=layout,
@@ -310,6 +327,11 @@ class ConvTranspose3d(TransposedConvolution):
     `Conv2d`.
 
     A call may name the size of its output, as in torch: ``layer(input, output_size)``.
+
+    >>> import numpy as np, winogen
+    >>> layer = winogen.ConvTranspose3d(np.ones((3, 8, 1, 2, 2), np.float32), stride=(1, 2, 2))
+    >>> layer(np.ones((1, 3, 4, 5, 5), np.float32)).shape
+    (1, 8, 4, 10, 10)
     """
 
     rank = 3
