@@ -17,10 +17,16 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv import Conv1d as Conv1d
     from winogen.conv import Conv2d as Conv2d
     from winogen.conv import Conv3d as Conv3d
+    from winogen.conv import ConvTranspose1d as ConvTranspose1d
+    from winogen.conv import ConvTranspose2d as ConvTranspose2d
+    from winogen.conv import ConvTranspose3d as ConvTranspose3d
     from winogen.conv import Plan as Plan
     from winogen.conv import conv1d as conv1d
     from winogen.conv import conv2d as conv2d
     from winogen.conv import conv3d as conv3d
+    from winogen.conv import conv_transpose1d as conv_transpose1d
+    from winogen.conv import conv_transpose2d as conv_transpose2d
+    from winogen.conv import conv_transpose3d as conv_transpose3d
     from winogen.conv.gemm import Gemm as Gemm
     from winogen.conv.gemm import gemm as gemm
     from winogen.conv.quantized import QConv2d as QConv2d
@@ -40,6 +46,12 @@ _PUBLIC = {
     "Conv1d": "winogen.conv",
     "Conv2d": "winogen.conv",
     "Conv3d": "winogen.conv",
+    "conv_transpose1d": "winogen.conv",
+    "conv_transpose2d": "winogen.conv",
+    "conv_transpose3d": "winogen.conv",
+    "ConvTranspose1d": "winogen.conv",
+    "ConvTranspose2d": "winogen.conv",
+    "ConvTranspose3d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
     "QConv2d": "winogen.conv.quantized",

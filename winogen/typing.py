@@ -73,6 +73,7 @@ Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
 IntOrInts: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[int]
 Tile: TypeAlias = IntOrInts
 _Ends: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+Ends: TypeAlias = tuple[_Ends, ...] | list[list[int]]  # before and after each axis
 Padding: TypeAlias = (
     Literal["same", "valid"] | SupportsIndex | tuple[_Ends, ...] | list[int] | list[list[int]]
 )

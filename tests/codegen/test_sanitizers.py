@@ -28,6 +28,7 @@ from kernels.samples import (
     borders,
     computes,
     cuts,
+    of_phases,
     products_of,
     reaching,
     work_for,
@@ -102,6 +103,16 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
     words = (*WARNINGS, "-O2", "-fPIC", "-c")
     flags = next(iter(kept.values())).target.flags  # with those of extensions that the kernel uses
     compile_c(tmp_path, *words, *flags, *(f"{border}.c" for border in kept))
+
+
+def test_phases_make_no_warning(tmp_path):
+    target, names = host_targets()[0], []
+    for layout, numbers in product(LAYOUTS, (("float32", "float16"), ("float16", None))):
+        for work in of_phases(layout, target, *numbers):
+            names.append(f"{work.variant}_{layout}_{numbers[0]}.c")
+            spec = KernelSpec.of(work)
+            (tmp_path / names[-1]).write_text(render(replace(spec, tuning=small(spec.tuning))))
+    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *spec.target.flags, *names)
 
 
 # ---- what runs under the sanitizers --------------------------------------------------------------

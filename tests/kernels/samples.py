@@ -16,7 +16,9 @@ from winogen import kernels
 from winogen.conv import Layer
 from winogen.conv.choice import Choice, axes, rectangles
 from winogen.conv.cuts import work_of
+from winogen.conv.options import Options
 from winogen.conv.problem import Seams
+from winogen.conv.transposed_problem import TransposedLayer
 from winogen.errors import InvalidValue
 from winogen.kernels import Variant, Work
 from winogen.kernels.spec import BORDERS, KernelSpec
@@ -111,6 +113,28 @@ def call_for(
             part, **dict(zip(("row_begin", "row_end", "col_begin", "col_end"), rows + cols))
         )
     return work_of(problem, choice, target, part, axes(layer, choice))
+
+
+def of_phases(
+    layout: str, target: Target, dtype: str = "float32", packed: str | None = None
+) -> tuple[Work, Work]:
+    """Return calls of a transposed layer as their variants see them: of all phases, by tiles, and
+    of one, without.
+    """
+    asked = Options(stride=2, padding=1, layout=layout)
+    problem = TransposedLayer.of((8, 24, 4, 3), dtype, asked, 0).problem(
+        (1, 8, 7, 9) if layout == "NCHW" else (1, 7, 9, 8)
+    )
+    precision = Precision.of(dtype, packed)
+    lanes, seams = precision.lanes(target.vector_bytes), Seams(8, 24, 25, 24)
+    ways = (
+        (problem.together(seams, lanes)[0].problem, Choice("mcmr", (2, 2), precision=precision)),
+        (problem.apart(seams)[0].problem, Choice("direct", precision=precision)),
+    )
+    all_, one = (
+        seen(work_of(part, way, target, transforms=axes(part.layer, way))) for part, way in ways
+    )
+    return all_, one
 
 
 # Kernels that are made for one layer each: of so many layers of the spread.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernels import golden
-from kernels.samples import LAYOUTS, reaching
+from kernels.samples import LAYOUTS, of_phases, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
@@ -133,6 +133,8 @@ def everything():
             suffix = f"{layout.lower()}_{target}"
             for variant in kernels.variants().values():
                 files[f"{variant.name}_{suffix}"] = kernel_of(variant, layout, target)
+            for work in of_phases(layout, able(kernels.named("mcmr"), target)):
+                files[f"{work.variant}_of_phases_{suffix}"] = render(KernelSpec.of(work))
             files[f"gradient_{suffix}"] = gradient_of(target, layout)
             for algorithm in ALGORITHMS:
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)

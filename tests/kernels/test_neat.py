@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from kernels.samples import LAYOUTS, borders, reaching
+from kernels.samples import LAYOUTS, borders, of_phases, reaching
 from kernels.test_golden import able, product_of, standalone_files, words_of
 from kernels.turns import turns
 
@@ -17,6 +17,7 @@ from winogen.conv.standalone import standalone
 from winogen.kernels import weight_gradient
 from winogen.kernels.dots import DOTS
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
+from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
 
 
@@ -30,6 +31,13 @@ def test_the_c_is_neat(name, target):
             specs += [spec.profiled() for spec in specs[:1]]
             for spec in specs:
                 assert flaws(render(spec)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_phases_is_neat(target):
+    for layout in LAYOUTS:
+        for work in of_phases(layout, TARGETS[target]):
+            assert flaws(render(KernelSpec.of(work))) == []
 
 
 @pytest.mark.parametrize("isa", ["avx512+bf16", *TARGETS])

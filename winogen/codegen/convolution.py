@@ -65,6 +65,9 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         **{
             "halves": 0,
             "dilated": 0,
+            "spread": 0,
+            # Whether other outputs lie between those of a row.
+            "apart_in_rows": any(name in ("dilated", "spread", "spaced") for name, _ in spec.fixed),
             "channels": 0,
             "kernel": 0,
             "stride": 0,

@@ -6,6 +6,14 @@ from winogen.lazy import attribute_of
 
 if TYPE_CHECKING:
     from winogen.conv.api import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
+    from winogen.conv.api_transposed import (
+        ConvTranspose1d,
+        ConvTranspose2d,
+        ConvTranspose3d,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
     from winogen.conv.memory import OutOfMemory
     from winogen.conv.plan import Plan
     from winogen.conv.problem import Layer, Problem
@@ -14,6 +22,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "Layer",
     "OutOfMemory",
     "Plan",
@@ -21,12 +32,16 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
 ]
 
 _PUBLIC = {
     "Conv1d": "winogen.conv.api",
     "Conv2d": "winogen.conv.api",
     "Conv3d": "winogen.conv.api",
+    **{f"ConvTranspose{n}d": "winogen.conv.api_transposed" for n in (1, 2, 3)},
     "Layer": "winogen.conv.problem",
     "OutOfMemory": "winogen.conv.memory",
     "Plan": "winogen.conv.plan",
@@ -34,5 +49,6 @@ _PUBLIC = {
     "conv1d": "winogen.conv.api",
     "conv2d": "winogen.conv.api",
     "conv3d": "winogen.conv.api",
+    **{f"conv_transpose{n}d": "winogen.conv.api_transposed" for n in (1, 2, 3)},
 }
 __getattr__ = attribute_of("winogen.conv", _PUBLIC)

@@ -51,7 +51,7 @@ def _other_variants(
 ) -> Iterator[Choice]:
     plain = Choice("direct", threads=request.threads, precision=precision)
     work = work_of(problem, plain, target)
-    able = (one for one in family("direct") if one.computes(work.precision) and one.applies(work))
+    able = (one for one in family("direct") if one.computes(work.precision) and one.serves(work))
     yield from (replace(plain, variant=variant.name) for variant in islice(able, 1, None))
 
 

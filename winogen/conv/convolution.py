@@ -41,11 +41,11 @@ def convolve(
     """
     layout_of(asked, rank)
     x = arguments.layer_array("input", input)
-    w, b = _parameters(weight, bias)
+    w, b = parameters(weight, bias)
     layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
-    arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
+    arrays = Arrays.of(*_described(problem), x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
     prepared = _prepared(problem.sewn(arrays.seams), request)
@@ -69,7 +69,7 @@ class Convolution:
 
     def __init__(self, weight: Array, bias: Array | None, asked: Options):
         layout_of(asked, self.rank)
-        w, b = _parameters(weight, bias)
+        w, b = parameters(weight, bias)
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
@@ -106,7 +106,7 @@ class Convolution:
             return y
         bound = self._bound.get(shape)
         problem = bound[0].problem if bound else self._layer.problem(shape)
-        arrays = _Arrays.of(problem, x, out, add, add_after, {})
+        arrays = Arrays.of(*_described(problem), x, out, add, add_after, {})
         plain = arrays.seams == problem.seams
         prepared, packed = self.bound(shape, None if plain else arrays.seams)
         y = arrays.apply(prepared, packed, self._bias, self._slopes)
@@ -191,22 +191,33 @@ def _prepared(problem: Problem, request: Request) -> Prepared:
     return prepare(problem, request, host_target(), current(), Environment.now())
 
 
-def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The weights and bias as arrays of one dtype, the shape of the bias checked."""
+def _described(problem: Problem) -> tuple[str, int, tuple[int, ...]]:
+    """What `Arrays` must know of a problem."""
+    return problem.layer.layout, problem.layer.filters, problem.output_shape
+
+
+def parameters(
+    weight: Any, bias: Any, filters: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return weights and bias as arrays of one dtype, the shape of the bias checked.
+
+    ``filters``: None for as many as the first axis of the weights has.
+    """
     w = arguments.layer_array("weight", weight)
     if bias is None:
         return w, None
     b = arguments.layer_array("bias", bias)
     if not (arguments.dtype_name(w.dtype) in NARROW_TYPES and b.dtype == np.float32):
         arguments.same_dtype("bias", b, w.dtype, "weight")
-    if w.ndim > 2 and b.shape != w.shape[:1]:
+    wanted = w.shape[:1] if filters is None else (filters,)
+    if w.ndim > 2 and b.shape != wanted:
         raise InvalidValue(
-            f"bias: got shape {b.shape}; allowed: {w.shape[:1]}, one value per filter of weight"
+            f"bias: got shape {b.shape}; allowed: {wanted}, one value per filter of weight"
         )
     return w, b
 
 
-class _Arrays(NamedTuple):
+class Arrays(NamedTuple):
     """The arrays of one call, checked and ready for its kernels."""
 
     x: np.ndarray
@@ -217,14 +228,17 @@ class _Arrays(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem: Problem, x: np.ndarray, out: Any, add: Any, add_after: Any, others: dict
-    ) -> _Arrays:
-        """Return them; raises InvalidType and InvalidValue. ``others``: ``out`` is none of them."""
-        layout, shape = problem.layer.layout, problem.output_shape
+        cls, layout: str, filters: int, shape: tuple[int, ...], x: np.ndarray, out: Any, add: Any,
+        add_after: Any, others: dict,
+    ) -> Arrays:  # fmt: skip
+        """Return them; raises InvalidType and InvalidValue. ``others``: ``out`` is none of them.
+
+        ``shape`` is the output's, of so many ``filters``.
+        """
         named = {"add": add, "add_after": add_after}
         terms = {name: None if value is None else seams.added(name, value, shape, x.dtype)
                  for name, value in named.items()}  # fmt: skip
-        view, around = None, problem.layer.filters
+        view, around = None, filters
         if out is not None:
             view, around = seams.writeable(
                 out, shape, x.dtype, layout, {"input": x, **terms, **others}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from winogen.conv.problem import Problem, plane_of
 from winogen.kernels import Stack, Work, assign, blocks, named
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import Deep
+from winogen.kernels.work import Spread as Apart
 from winogen.records import Machine, Precision, Strides, Target
 
 if TYPE_CHECKING:
@@ -116,8 +118,26 @@ def work_of(
         steps = axis.kernel, problem.stride[0], axis.dilation, axis.before
         deep = Deep(inputs, outputs, *steps)
 
+    spread, placed = problem.spread, None
+    if spread is not None:
+        placed = Apart(plane_of(spread.step), spread.filters, spread.lanes, spread.crop,
+                       plane_of(spread.whole))  # fmt: skip
+
     def strides(channels: int, size: tuple[int, int], planes: int) -> Strides:
         return Strides.of(layout, channels, *size, planes)
+
+    def of_outputs(channels: int) -> Strides:
+        if spread is None:
+            return strides(channels, output_size, outputs)
+        whole = strides(channels, plane_of(spread.whole), prod(spread.whole[:-2]))
+        deep, high, wide = (1, 1, *spread.step)[-3:]
+        return replace(
+            whole,
+            row=whole.row * high,
+            pixel=whole.pixel * wide,
+            plane=whole.plane * deep,
+            planes=outputs,
+        )
 
     return Work(
         algorithm=choice.algorithm,
@@ -137,9 +157,9 @@ def work_of(
         padding=(layer.plane[0].before, layer.plane[1].before),
         padding_mode=layer.padding_mode,
         input=strides(problem.seams.input, size, inputs),
-        output=strides(problem.seams.output, output_size, outputs),
-        add=strides(problem.seams.add, output_size, outputs),
-        add_after=strides(problem.seams.add_after, output_size, outputs),
+        output=of_outputs(problem.seams.output),
+        add=of_outputs(problem.seams.add),
+        add_after=of_outputs(problem.seams.add_after),
         transforms=transforms or (None, None),
         epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
@@ -148,6 +168,7 @@ def work_of(
         parameters=choice.parameters,
         variant=choice.variant,
         deep=deep,
+        spread=placed,
     )
 
 

@@ -160,6 +160,51 @@ class Plan:
         return [(name, text) for name, text in rows if text is not None]
 
 
+@dataclass(frozen=True)
+class TransposedPlan:
+    """How a transposed problem is computed: by ordinary ones; ``print(plan)`` shows it."""
+
+    input_shape: tuple[int, ...]
+    weight_shape: tuple[int, ...]  # (C, M/groups, KH, KW)
+    output_shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    layout: str
+    dtype: str
+    seconds: float  # predicted, of a call
+    parts: tuple[
+        Plan, ...
+    ]  # of some phases each, all together where filters are as many times more
+
+    @property
+    def algorithm(self) -> str:
+        """What computes the phases."""
+        return self.parts[0].algorithm
+
+    @property
+    def tile(self) -> tuple[int, ...] | None:
+        """Outputs of a tile of one phase; None without tiles."""
+        return self.parts[0].tile
+
+    @property
+    def multiplications(self) -> int:
+        """Of the whole call."""
+        return sum(part.multiplications for part in self.parts)
+
+    def __str__(self) -> str:
+        shapes = (self.input_shape, self.weight_shape, self.output_shape)
+        head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
+        name = f"conv_transpose{len(self.layout) - 2}d"
+        stride = " x ".join(map(str, self.stride))
+        lines = [
+            f"{name} {self.dtype} {self.layout}: {head}",
+            f"  stride {stride}, {_count(len(self.parts), 'call')}, predicted "
+            f"{1e3 * self.seconds:.3g} ms",
+        ]
+        for part in dict.fromkeys(map(str, self.parts)):
+            lines += [f"  {line}" for line in part.splitlines()]
+        return "\n".join(lines)
+
+
 def _said(measured: Measured) -> str:
     """What was measured, in one line."""
     time, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))

@@ -250,6 +250,19 @@ class Seams(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Where the outputs of some phases of a transposed layer lie: see `winogen.conv.phases`."""
+
+    step: Sizes  # along each axis, from one output to the next
+    whole: Sizes  # the output of all phases
+    # Where all phases of a plane are filters, how many of each there are, with those that make up
+    # whole vectors, and the outputs that are left out before the first; else nothing.
+    filters: int = 0
+    lanes: int = 0
+    crop: Pair = (0, 0)
+
+
+@dataclass(frozen=True)
 class Problem:
     """One convolution with all its sizes."""
 
@@ -259,6 +272,7 @@ class Problem:
     output_size: Sizes
     seams: Seams
     batched: bool = True  # whether the arrays have the batch axis
+    spread: Spread | None = None  # None: outputs are neighbours
 
     @property
     def epilogue(self) -> Epilogue:

@@ -74,7 +74,7 @@ class Wisdom:
         Its choice applies to the problem, and has the threads of the request.
         """
         open_ = Request(threads=request.threads, tolerance=request.tolerance)
-        if not self._entries or request != open_:
+        if not self._entries or request != open_ or problem.spread is not None:
             return None
         entry = self._entries.get(_text(layer_of(problem, request.tolerance)))
         if entry is None or not applies(entry.choice, problem, target):

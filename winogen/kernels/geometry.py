@@ -216,7 +216,8 @@ def whole_lines(work: Work) -> bool:
 def lines_of_channels(work: Work) -> bool:
     """Whether every pixel of the output is made of whole lines."""
     dense = work.output.pixel * work.array_itemsize % LINE == 0
-    return whole_lines(work) and work.filters * work.array_itemsize % LINE == 0 and dense
+    filters = work.spread.lanes if work.spread and work.spread.lanes else work.filters
+    return whole_lines(work) and filters * work.array_itemsize % LINE == 0 and dense
 
 
 def is_streamed(work: Work, adds_early: bool) -> bool:

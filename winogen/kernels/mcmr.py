@@ -19,6 +19,7 @@ class Mcmr(Regions):
     algorithm = "mcmr"
     template = "mcmr.c.j2"
     ranks: tuple[int, ...] = (1, 2, 3)
+    phases = ("all",)
     joins = True
     title = "Multi-channel multi-region (batched GEMM) Winograd convolution"
 

@@ -41,6 +41,13 @@ _DEEP: Fields = (
     ("planes; images are all of them", "int64_t", ("in_depth", "out_depth", "kernel_depth")),
     ("", "int64_t", ("stride_d", "dilation_d", "pad_front")),
 )
+# Fields of kernels whose filters are those of all phases of a transposed layer.
+_SPREAD: Fields = (
+    ("of outputs of one phase", "int64_t", ("spread_h", "spread_w")),
+    ("that come before the first output", "int64_t", ("crop_h", "crop_w")),
+    ("outputs of all phases", "int64_t", ("whole_height", "whole_width")),
+    ("of a phase: in whole vectors; that exist", "int64_t", ("phase_filters", "phase_lanes")),
+)
 # Fields of kernels with narrower numbers in arrays than in the arithmetic.
 _NARROW: Fields = (
     ("of the array, where output is the buffer", "winogen_strides", ("results",)),
@@ -90,7 +97,7 @@ class KernelSpec(Spec):
             along_h,
             along_w,
             border=work.border if work.tiled else "unswitch",
-            fixed=tuple(sorted(named(work.variant).fixed(work).items())),
+            fixed=tuple(sorted({**named(work.variant).fixed(work), **_placed(work)}.items())),
             compiled=named(work.variant).compiled(work),
             rank=3 if work.deep else 2,
         )
@@ -121,7 +128,8 @@ class KernelSpec(Spec):
         buffers = variant.buffer_names(self.border, self.precision)
         special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
         deep, narrow = self.rank == 3, self.precision.narrow
-        return (*_COMMON, *(_DEEP * deep), *special, *(_NARROW * narrow))
+        spread = ("spread", 1) in self.fixed
+        return (*_COMMON, *(_DEEP * deep), *(_SPREAD * spread), *special, *(_NARROW * narrow))
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         """Return the buffers of a call by name."""
@@ -154,4 +162,19 @@ class KernelSpec(Spec):
                 fields |= zip(both, pair)
             fields |= zip(("dilation_h", "dilation_w"), whole.dilation)
             fields["input_numbers"] = whole.input_numbers
+        if work.spread and work.spread.filters:
+            spread = work.spread
+            fields |= zip(("spread_h", "spread_w"), spread.step)
+            fields |= zip(("crop_h", "crop_w"), spread.crop)
+            fields |= zip(("whole_height", "whole_width"), spread.whole)
+            fields |= {"phase_filters": spread.filters, "phase_lanes": spread.lanes}
         return fields | variant.fields(work)
+
+
+def _placed(work: Work) -> dict[str, int]:
+    """What is compiled in of where outputs lie: only in planes are neighbours stored together."""
+    if work.spread is None:
+        return {}
+    if work.spread.filters:
+        return {"spread": 1}
+    return {"spaced": 1} if work.layout == "NCHW" and work.spread.step[1] > 1 else {}

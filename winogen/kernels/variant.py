@@ -60,6 +60,9 @@ class Variant(ABC):
     # Whether taps that read zeros around the image only are left out: of all outputs, or of a row.
     skips_padding: bool = False
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
+    # Which calls of transposed layers it computes: "one" of a single phase, whose outputs lie
+    # apart, and "all" where the filters are those of all phases.
+    phases: tuple[str, ...] = ()
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     formats: tuple[str, ...] = ("real",)  # of products: names of PRODUCT_FORMATS
@@ -98,6 +101,14 @@ class Variant(ABC):
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
         return True
+
+    def serves(self, work: Work) -> bool:
+        """Whether it `applies`, and can write outputs to where they lie."""
+        if work.deep is not None and 3 not in self.ranks:
+            return False
+        if work.spread is not None and ("all" if work.spread.filters else "one") not in self.phases:
+            return False
+        return self.applies(work)
 
     def suits(self, work: Work) -> bool:
         """Whether algorithm="auto" should consider it for ``work``, to which it applies."""
@@ -409,7 +420,7 @@ def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
     able = _able(work.algorithm, work.precision)
     for variant in able:
-        if (work.deep is None or 3 in variant.ranks) and variant.applies(work):
+        if variant.serves(work):
             return variant
     if not able:
         raise InvalidValue(

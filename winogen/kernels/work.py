@@ -35,6 +35,18 @@ class Deep(NamedTuple):
         return first + (self.kernel - 1) * np.minimum(self.dilation, first)
 
 
+class Spread(NamedTuple):
+    """How the outputs of a transposed layer lie in their array: some phases of it are a call."""
+
+    step: Pair  # rows and columns from one to the next
+    # Where the phases of a plane are filters, see `winogen.conv.phases`; nothing where a call
+    # computes a single phase.
+    filters: int = 0  # of a phase and group, in whole vectors
+    lanes: int = 0  # of these, those that exist
+    crop: Pair = (0, 0)  # rows and columns before the first that is kept
+    whole: Pair = (0, 0)  # rows and columns that are kept, of all phases
+
+
 @dataclass(frozen=True)
 class Stack:
     """The sizes of many transforms along one axis, as columns of arrays."""
@@ -108,6 +120,7 @@ class Work:
     # Where the phases of a dilated layer count as images: the work as it was.
     phased: Work | None = None
     deep: Deep | None = None  # of volumes: `batch` counts the planes of all outputs
+    spread: Spread | None = None  # of transposed layers, whose outputs lie apart
     merged: int = 1  # channels of each group of the layer, where a kernel takes all groups as one
 
     @property

@@ -16,7 +16,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from winogen.conv import arguments
 from winogen.conv.api import CONVOLUTIONS
-from winogen.conv.convolution import Convolution
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
@@ -173,7 +172,7 @@ def convolution(
         "tolerance": tolerance,
     }
     data = input.detach().numpy()
-    layer = _layer(rank, weight, bias, options)
+    layer = packed_layer(CONVOLUTIONS[rank], weight, bias, options)
     if not last:
         return torch.from_numpy(layer(data))
     y = layer(np.moveaxis(data, 1, -1))
@@ -187,15 +186,16 @@ def _is_last(input: Tensor) -> bool:
     return input.is_contiguous(memory_format=torch.channels_last_3d)
 
 
-def _layer(rank: int, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Convolution:
-    """The layer with packed weights, made again where a tensor has other numbers than then."""
-    made = CONVOLUTIONS[rank]
+def packed_layer(made: Any, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
+    """Return the layer of a class with packed weights, made again where a tensor has other numbers
+    than then.
+    """
     arrays = [None if one is None else one.detach().numpy() for one in (weight, bias)]
     stamp, layers = _layers.get(weight, (None, {}))
     if not _holds(stamp, weight):
         stamp, layers = _stamp(weight), {}
         _layers[weight] = stamp, layers
-    key = tuple(options.values())
+    key = (made, *options.values())
     other, layer = layers.get(key, (None, None))
     if layer is None or not _holds(other, bias):
         if len(layers) >= _LAYERS_KEPT:
@@ -251,8 +251,10 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 convolution.register_autograd(_backward, setup_context=_setup)
 
 
-class _Asking:
-    """What `Conv1d` and `Conv3d` share: an activation and options, kept as attributes."""
+class Asking:
+    """What `Conv1d`, `Conv3d` and transposed layers share: an activation and options, kept as
+    attributes.
+    """
 
     rank: ClassVar[int]
 
@@ -271,7 +273,7 @@ class _Asking:
         )  # fmt: skip
 
 
-class Conv1d(_Asking, nn.Conv1d):
+class Conv1d(Asking, nn.Conv1d):
     """An `nn.Conv1d` that computes with winogen's kernels; see `Conv2d` and `conv1d`.
 
     ``activation``, ``algorithm``, ``tile``, ``threads`` and ``tolerance`` are given by name; all
@@ -300,7 +302,7 @@ class Conv1d(_Asking, nn.Conv1d):
         self._ask(activation, algorithm=algorithm, tile=tile, threads=threads, tolerance=tolerance)
 
 
-class Conv3d(_Asking, nn.Conv3d):
+class Conv3d(Asking, nn.Conv3d):
     """An `nn.Conv3d` that computes with winogen's kernels; see `Conv2d` and `conv3d`.
 
     Options are as for `Conv1d`.

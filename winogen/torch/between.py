@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import fx
 
+from winogen.conv.phases import joined_weight, ordinary
 from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
 from winogen.graph.shapes import pool_padding
 from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, pair
@@ -213,10 +214,9 @@ def transposed_module(call: Call, module: Any) -> Translation:
     even = tuple(module.stride) == tuple(kernel) and not any(module.padding)
     if not even or any(module.output_padding) or module.groups != 1 or module.dilation != (1, 1):
         raise Untranslated
-    weight = array(module.weight)  # (C, M, KH, KW)
-    filters = weight.transpose(2, 3, 1, 0).reshape(-1, weight.shape[0], 1, 1)
+    filters = joined_weight(ordinary(array(module.weight)), kernel)
     bias = None if module.bias is None else np.tile(array(module.bias), kernel[0] * kernel[1])
-    conv = Conv(np.ascontiguousarray(filters), bias)
+    conv = Conv(filters, bias)
     return Translation([conv, Spread(tuple(kernel), "pixels")], [call.map(call.node.args[0])])
 
 

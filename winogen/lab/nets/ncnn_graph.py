@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from winogen.conv.phases import joined_weight
 from winogen.errors import InvalidValue
 from winogen.graph import (
     Activation,
@@ -111,13 +112,11 @@ def _activation(layer: NcnnLayer) -> str | tuple | None:
 
 
 def _deconvolution(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
-    """A convolution whose channels are the s * s pixels of a block, put side by side and cropped.
-
-    Outputs at a distance of s share their taps: all of one phase are a convolution by every s-th
-    tap, turned around.
+    """A convolution of all phases, whose channels are the s * s pixels of a block, side by side and
+    cropped: see `winogen.conv.phases`.
     """
     weight, (step, _) = layer.weights["weight"], layer.pair(3, 1)  # (M, C, K, K)
-    filters, channels, taps, _ = weight.shape
+    taps = weight.shape[2]
     crop = layer.integer(4)
     alike = len({*layer.pair(1), taps}) == 1 and layer.pair(3, 1) == (step, step)
     if taps % step or not alike or layer.pair(2, 1) != (1, 1) or layer.pair(4) != (crop, crop):
@@ -125,14 +124,12 @@ def _deconvolution(layer: NcnnLayer, names: tuple[str, ...], output: str) -> lis
             f"Deconvolution {layer.name}: got kernel {layer.pair(1)}, stride {layer.pair(3, 1)}; "
             "allowed: a square kernel, a multiple of the stride, without dilation"
         )
-    few = taps // step
-    phases = weight.reshape(filters, channels, few, step, few, step)[:, :, ::-1, :, ::-1]
-    phases = phases.transpose(0, 3, 5, 1, 2, 4).reshape(-1, channels, few, few)
+    phases = joined_weight(weight, (step, step))
     bias = layer.weights.get("bias")
     conv = Conv(
-        np.ascontiguousarray(phases),
-        None if bias is None else np.repeat(bias, step * step),
-        padding=(few - 1,) * 4,
+        phases,
+        None if bias is None else np.tile(bias, step * step),
+        padding=(phases.shape[2] - 1,) * 4,
         activation=_activation(layer),
     )
     inside = slice(crop, -crop or None)
@@ -143,7 +140,7 @@ def _deconvolution(layer: NcnnLayer, names: tuple[str, ...], output: str) -> lis
     phases_of, whole = f"{output} in phases", f"{output} before the crop" if crop else output
     nodes = [
         Node(conv, names, (phases_of,), layer.name),
-        Node(Spread((step, step)), (phases_of,), (whole,), layer.name),
+        Node(Spread((step, step), "pixels"), (phases_of,), (whole,), layer.name),
     ]
     return [*nodes, *_opaque(layer, (whole,), output, cropped)] if crop else nodes
 

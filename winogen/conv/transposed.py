@@ -1,0 +1,319 @@
+"""Transposed convolution: planned as ordinary layers whose outputs lie apart, and run.
+
+Either all phases of a plane are one call of a Winograd kernel, which transforms every input once,
+or each phase is a call of a direct one. Both write outputs to where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, ClassVar, Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from winogen.conv import arguments, memory, planner
+from winogen.conv.convolution import Arrays, layout_of, parameters
+from winogen.conv.execute import Environment, Prepared, prepare, remembered
+from winogen.conv.options import Options
+from winogen.conv.phases import joined_weight, ordinary, phase_weight
+from winogen.conv.plan import TransposedPlan
+from winogen.conv.problem import Seams
+from winogen.conv.request import Request
+from winogen.conv.stock import stock_of
+from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
+from winogen.errors import InvalidValue
+from winogen.records import ARRAY_TYPES, Machine, Precision, Target
+from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current, described
+from winogen.typing import Array, IntOrInts, NDArray
+
+_SHAPES_KEPT = 256  # input shapes whose bound kernels one layer remembers
+
+
+class Way(NamedTuple):
+    """A transposed problem bound to kernels: all its parts."""
+
+    problem: TransposedProblem
+    parts: tuple[tuple[Part, Prepared], ...]
+
+    @property
+    def seconds(self) -> float:
+        """Predicted, of a call."""
+        return sum(prepared.ranked[0].seconds for _, prepared in self.parts)
+
+
+class _Prospect(NamedTuple):
+    """A way before anything is compiled."""
+
+    seconds: float  # on one thread, so that results do not depend on how many there are
+    error: float
+    parts: list[Part]
+    request: Request
+
+
+@remembered(256)
+def _way(
+    problem: TransposedProblem,
+    seams: Seams,
+    target: Target,
+    machine: Machine,
+    environment: Environment,
+) -> Way:
+    """The way by which a problem is computed, bound to kernels."""
+    layer = problem.layer
+    lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
+    asked = [
+        (parts, request)
+        for parts, request in (
+            (problem.together(seams, lanes), layer.together),
+            (problem.apart(seams), layer.alone),
+        )
+        if request is not None
+    ]
+    if len(asked) > 1:
+        asked = _by_preference(layer, asked, target, machine)
+    for number, (parts, request) in enumerate(asked, 1):
+        try:
+            bound = [
+                (part, prepare(part.problem, own, target, machine, environment))
+                for part, own in _requests(parts, request)
+            ]
+            return Way(problem, tuple(bound))
+        except InvalidValue:  # another way may keep to the limits
+            if number == len(asked):
+                raise
+    raise AssertionError("no way was asked for")
+
+
+def _requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
+    """What is asked of each part: of those that see no input just to be computed."""
+    simple = Request("direct", threads=request.threads, workspace_limit=request.workspace_limit)
+    return [(part, simple if part.weight == ("none",) else request) for part in parts]
+
+
+def _by_preference(
+    layer: TransposedLayer,
+    asked: list[tuple[list[Part], Request]],
+    target: Target,
+    machine: Machine,
+) -> list[tuple[list[Part], Request]]:
+    """The ways in the order that `planner.ranked` has for candidates: by time and by error."""
+    found: list[_Prospect] = []
+    for parts, request in asked:
+        seconds = error = 0.0
+        try:
+            for part, own in _requests(parts, replace(request, threads=1)):
+                best, *_ = planner.ranked(
+                    part.problem, own, target, machine, 1, None, stock_of(target)
+                )
+                seconds += best.seconds
+                wrong = planner.predicted_error(
+                    part.problem.layer, best.choice, best.target or target
+                )
+                error = max(error, wrong)
+        except InvalidValue:  # it keeps to no limit
+            continue
+        found.append(_Prospect(seconds, error, parts, request))
+    if not found:
+        return asked  # whose last says what is wrong
+    found.sort(key=lambda way: way.seconds)
+    tolerance = found[0].request.tolerance
+    most = planner.tolerance_of(layer.sample, tolerance) / planner.MARGIN
+    usual = min(planner.usual_error(layer.sample), most)
+    able = [way for way in found if way.error <= most]
+    first = able[0] if able else min(found, key=lambda way: way.error)
+    if tolerance is None:
+        first = planner.preferred(first, found, lambda way: way.error <= usual, planner.PATIENCE)
+    return [(way.parts, way.request) for way in (first, *found) if way is first or way in able]
+
+
+class TransposedConvolution:
+    """The base of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`."""
+
+    rank: ClassVar[int]
+
+    def __init__(self, weight: Array, bias: Array | None, asked: Options, more: IntOrInts):
+        layout_of(asked, self.rank)
+        w, b = parameters(weight, bias, _filters(weight, asked))
+        self._layer = TransposedLayer.of(w.shape, arguments.dtype_name(w.dtype), asked, more)
+        self._dtype = w.dtype
+        groups = self._layer.sample.groups
+        self._weight = np.array(ordinary(arguments.computed_with(w), groups), order="C")
+        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        filters, kind = self._layer.sample.filters, self._weight.dtype
+        self._slopes = arguments.slopes(asked.activation, filters, kind)
+        self._forget()
+
+    def __call__(
+        self,
+        input: Array,
+        output_size: Sequence[int] | None = None,
+        *,
+        out: NDArray | None = None,
+        add: Array | None = None,
+        add_after: Array | None = None,
+    ) -> NDArray:
+        """Return activation(transposed conv + bias + add) + add_after, in ``out`` if given.
+
+        ``output_size``: of the output along each axis, or its shape, instead of what
+        ``output_padding`` says. See `winogen.conv_transpose2d`.
+        """
+        return self.once(input, out, add, add_after, {}, output_size)
+
+    def once(
+        self, input: Array, out: Any, add: Any, add_after: Any, others: dict[str, Any],
+        output_size: Any = None,
+    ) -> NDArray:  # fmt: skip
+        """The same; ``out`` shares no memory with ``others`` either."""
+        x = arguments.array("input", input)
+        if x.dtype != self._dtype:
+            arguments.layer_array("input", x)
+            return self._for(x.dtype).once(x, out, add, add_after, others, output_size)
+        problem = self._layer.problem(x.shape, output_size)
+        sample = self._layer.sample
+        others = {name: np.asarray(one) for name, one in others.items() if one is not None}
+        arrays = Arrays.of(
+            sample.layout, sample.filters, problem.output_shape, x, out, add, add_after, others
+        )
+        y = arrays.out
+        if y is None:
+            y = memory.empty(problem.output_shape, self._dtype, "output")
+        if y.size:
+            self._run(problem, arrays, y)
+        return y if out is None else out
+
+    def plan(
+        self,
+        input_shape: tuple[int, ...] | list[int],
+        output_size: Sequence[int] | None = None,
+        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+    ) -> TransposedPlan:
+        """Return what a call with an input of this shape does; see `winogen.Conv2d.plan`."""
+        if dtype is not None:
+            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
+            if asked != self._dtype:
+                return self._for(asked).plan(input_shape, output_size)
+        problem = self._layer.problem(input_shape, output_size)
+        sample = self._layer.sample
+        way = self._planned(problem, Seams(sample.channels, sample.filters))
+        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
+        plans = tuple(replace(one.plan(), machine=described()) for _, one in way.parts)
+        return TransposedPlan(
+            problem.input_shape, shape, problem.output_shape, self._layer.stride,
+            sample.layout, sample.dtype, way.seconds, plans,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        sample, name = self._layer.sample, type(self).__name__
+        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
+        return f"<{name} weight {shape} {sample.dtype}>"
+
+    _STATE = ("_layer", "_dtype", "_weight", "_bias", "_slopes")
+
+    def __getstate__(self) -> dict:
+        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._bound: dict[tuple, tuple[Way, list[tuple[Any, ...]]]] = {}
+        self._filters: dict[tuple, MutableMapping[Any, np.ndarray]] = {}  # packed, see Prepared
+        self._lock = Lock()
+        self._twins: dict[np.dtype, TransposedConvolution] = {}
+
+    def _for(self, dtype: np.dtype) -> TransposedConvolution:
+        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
+        twin = self._twins.get(dtype)
+        if twin is None:
+            name = arguments.layer_dtype(dtype, self._dtype)
+            layer = replace(self._layer, sample=replace(self._layer.sample, dtype=name))
+            twin = self.__class__.__new__(self.__class__)
+            twin.__setstate__(self.__getstate__() | {"_dtype": dtype, "_layer": layer})
+            self._twins[dtype] = twin
+        return twin
+
+    def _planned(self, problem: TransposedProblem, seams: Seams) -> Way:
+        return _way(problem, seams, host_target(), current(), Environment.now())
+
+    def _bind(self, problem: TransposedProblem, seams: Seams) -> tuple[Way, list[tuple[Any, ...]]]:
+        """What computes a problem, and its packed filters; they are packed only once."""
+        key = problem, seams
+        entry = self._bound.get(key)
+        if entry is None:
+            way = self._planned(problem, seams)
+            with self._lock:
+                packed = [self._packed(part, prepared) for part, prepared in way.parts]
+                if len(self._bound) >= _SHAPES_KEPT:
+                    del self._bound[next(iter(self._bound))]
+                entry = self._bound[key] = way, packed
+        return entry
+
+    def _packed(self, part: Part, prepared: Prepared) -> tuple[Any, ...]:
+        kind, *taps = part.weight
+        layer = part.problem.layer
+        if kind == "none":
+            weight = np.zeros(layer.weight_shape, self._weight.dtype)
+        elif kind == "one":
+            weight = phase_weight(self._weight, taps)
+        else:
+            deep, spread = len(taps), part.problem.spread
+            assert spread is not None
+            planes = phase_weight(
+                self._weight, [*taps, *map(range, self._weight.shape[2 + deep :])]
+            )
+            weight = joined_planes(planes, deep, self._layer, spread.filters)
+        kept = self._filters.setdefault(part.weight, WeakValueDictionary())
+        return prepared.pack(weight, kept)
+
+    def _run(self, problem: TransposedProblem, arrays: Arrays, y: np.ndarray) -> None:
+        way, packed = self._bind(problem, arrays.seams)
+        spatial = self._layer.sample.planar
+        for (part, prepared), filters in zip(way.parts, packed):
+            inner = arrays.x
+            if part.weight == ("none",):
+                inner = np.zeros(part.problem.input_shape, self._dtype)
+            elif part.cut:
+                inner = memory.contiguous(
+                    inner[_at(spatial, [slice(n, None) for n in part.cut])], "input"
+                )
+            spread = part.problem.spread
+            assert spread is not None
+            # Where phases are filters the kernel steps over the others itself.
+            joint = 2 if spread.filters and self.rank > 1 else 1 if spread.filters else 0
+            steps = [*spread.step[: self.rank - joint], *(1,) * joint]
+            place = _at(spatial, [slice(n, None, s) for n, s in zip(part.first, steps)])
+            views = (None if one is None else one[place] for one in (arrays.add, arrays.add_after))
+            prepared.run(inner, filters, self._bias, y[place], self._slopes, *views)
+
+
+def joined_planes(
+    weight: np.ndarray, deep: int, layer: TransposedLayer, filters: int
+) -> np.ndarray:
+    """The filters of all phases of a plane; along ``deep`` axes before it taps stay as they are."""
+    stride = layer.stride[deep:]
+    groups = layer.sample.groups
+    total, channels, *kernel = weight.shape
+    # Taps along the depth count as channels until the others are in their places.
+    flat = weight.reshape(total, channels * prod(kernel[:deep]), *kernel[deep:])
+    made = joined_weight(flat, stride, groups, filters)
+    return made.reshape(len(made), channels, *kernel[:deep], *made.shape[2:])
+
+
+def _at(planar: bool, places: Sequence[slice]) -> tuple[Any, ...]:
+    """An index of the last axes, or of those before the channels."""
+    return (..., *places) if planar else (..., *places, slice(None))
+
+
+def _filters(weight: Any, asked: Options) -> int | None:
+    """How many filters weights (C, M/groups, ...) have; None where that is not known yet."""
+    w = arguments.layer_array("weight", weight)
+    if w.ndim < 3:
+        return None
+    return int(w.shape[1]) * arguments.whole("groups", asked.groups, 1, "a positive int")
