@@ -136,20 +136,15 @@ def _cuts(axis: Axis, size: int, outputs: int, mode: str) -> list[Along]:
 
 
 def _fast(length: int) -> int:
-    """The least length from ``length`` on with the factors 2, 3 and 5 only.
+    """The least length from ``length`` on with the factors 2 and 3 only.
+
+    Transforms of other factors take longer, and have larger errors.
 
     >>> [_fast(n) for n in (1, 7, 86, 1095)]
-    [1, 8, 90, 1125]
+    [1, 8, 96, 1152]
     """
-    best, fives = 2 * length, 1
-    while fives < best:
-        threes = fives
-        while threes < best:
-            rest = -(-length // threes)
-            best = min(best, threes << (rest - 1).bit_length())
-            threes *= 3
-        fives *= 5
-    return best
+    threes = [3**n for n in range(length.bit_length())]
+    return min(three << (-(-length // three) - 1).bit_length() for three in threes)
 
 
 def _most_maps(problem: Problem) -> int:
@@ -294,11 +289,11 @@ def predicted_error(problem: Problem, lengths: tuple[int, ...]) -> float:
     they add up as independent ones do: 0.6 u sqrt(log2 n), where u is half a unit in the last place
     (J. C. Schatzman, Accuracy of the discrete Fourier transform and the fast Fourier transform,
     SIAM J. Sci. Comput. 17, 1996). There are two transforms with rounding; filters are transformed
-    in float64 and rounded once. A product rounds and its sum over channels, in one chain, as many
-    times as there are channels, half of it on average.
+    in float64 and rounded once. A product rounds and its sum over channels as many
+    times as there are channels; half of it on average, and in two chains or more.
     """
     layer = problem.layer
     unit = 2.0 ** -NUMBERS[layer.dtype].bits
     levels = log2(max(2, prod(lengths)))
     terms = layer.channels // layer.groups
-    return unit * sqrt(2 * 0.36 * levels + 1 + terms / 2)
+    return unit * sqrt(2 * 0.36 * levels + 1 + terms / 4)

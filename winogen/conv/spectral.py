@@ -273,12 +273,15 @@ class Spectral:
         """The transforms of a tile of some maps."""
         real, spectra = real[: len(maps)], spectra[: len(maps)]
         runs = [along[tile] for along, tile in zip(self._runs, place)]
-        filled = (sum(at.stop - at.start for at, _ in one) for one in runs)
-        if tuple(filled) != self.way.lengths:
-            real[...] = 0
-        for pieces in product(*runs):
-            to, source = zip(*pieces)
-            real[(slice(None), *to)] = maps[(slice(None), *source)]
+        filled = tuple(sum(at.stop - at.start for at, _ in one) for one in runs)
+        if filled == self.way.lengths and max(map(len, runs)) == 1:  # where it lies
+            real = maps[(slice(None), *(source for ((_, source),) in runs))]
+        else:
+            if filled != self.way.lengths:
+                real[...] = 0
+            for pieces in product(*runs):
+                to, source = zip(*pieces)
+                real[(slice(None), *to)] = maps[(slice(None), *source)]
         _transform(np.fft.rfft, real, spectra, -1, norm="forward")
         for axis in range(1, real.ndim - 1):
             _transform(np.fft.fft, spectra, spectra, axis, norm="forward")
