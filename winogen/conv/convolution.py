@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams
+from winogen.conv import arguments, memory, seams, separable
 from winogen.conv.execute import Environment, Prepared, prepare
 from winogen.conv.options import Options
 from winogen.conv.plan import Plan
@@ -45,6 +45,7 @@ def convolve(
     layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
+    request = replace(request, separable=separable.distance(layer, request, w))
     arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
@@ -73,6 +74,8 @@ class Convolution:
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
+        distance = separable.distance(self._layer, self._request, w)
+        self._request = replace(self._request, separable=distance)
         w = arguments.computed_with(w)
         self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
         self._weight[...] = w
@@ -168,7 +171,9 @@ class Convolution:
             name = arguments.layer_dtype(dtype, self._dtype)
             twin = self.__class__.__new__(self.__class__)
             state = self.__getstate__() | {"_dtype": dtype}
-            twin.__setstate__(state | {"_layer": replace(self._layer, dtype=name)})
+            request = replace(self._request, separable=None)  # which is known for one type
+            layer = replace(self._layer, dtype=name)
+            twin.__setstate__(state | {"_layer": layer, "_request": request})
             self._twins[dtype] = twin
         return twin
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
 from winogen.toolchain.machine import is_new, settle
 from winogen.toolchain.threads import follow
+
+if TYPE_CHECKING:
+    from winogen.conv.separated import Separated
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -336,11 +340,17 @@ def prepare(
     target: Target,
     machine: Machine,
     environment: Environment,
-) -> Prepared | Spectral:
-    """Return the problem planned and bound to compiled kernels, or to Fourier transforms.
+) -> Prepared | Spectral | Separated:
+    """Return the problem planned and bound to compiled kernels, to Fourier transforms, or to two
+    passes of these.
 
     The last 256 are remembered.
     """
+    if request.separable is not None:
+        from winogen.conv.separated import Separated
+
+        whole = prepare(problem, replace(request, separable=None), target, machine, environment)
+        return Separated.faster(whole, request, machine, environment) or whole
     if request.algorithm == FFT:
         way = fourier.checked(problem, request, machine)
         return Spectral(problem, way, request.threads, target)

@@ -15,7 +15,7 @@ from math import log2, prod, sqrt
 from winogen.conv import planner
 from winogen.conv.cuts import WORKSPACE, Candidate, evaluate
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Request
+from winogen.conv.request import Request, check_fft
 from winogen.errors import InvalidValue
 from winogen.records import COMPUTED_TYPES, NUMBERS, Axis, Machine, Target
 from winogen.records.machine import LINE
@@ -271,7 +271,11 @@ def _most_error(layer: Layer, tolerance: float | None) -> float:
 
 
 def checked(problem: Problem, request: Request, machine: Machine) -> Way:
-    """Return the way of a request that names the algorithm; raises InvalidValue for its limits."""
+    """Return the way of a request that names the algorithm.
+
+    Raises Unsupported for types of arrays, InvalidValue for limits.
+    """
+    check_fft(problem.layer)
     found = way(problem, machine, request.workspace_limit, request.threads)
     least = planner.MARGIN * predicted_error(problem, found.lengths)
     if request.tolerance is not None and least > request.tolerance:

@@ -39,6 +39,8 @@ class Request:
     workspace_limit: int | None = None  # bytes per call; None: the planner's choice
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
+    # How far filters are from products of a column and a row; None: too far, or nobody looked.
+    separable: float | None = None
 
     @property
     def asks_for_tiles(self) -> bool:
@@ -64,7 +66,7 @@ class Request:
         """The same, of options that also say what is computed."""
         algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms(), FFT))
         if algorithm == FFT:
-            _check_fft(layer)
+            check_fft(layer)
         elif algorithm != "auto":
             _check_rank(layer, algorithm)
         request = cls(
@@ -133,7 +135,8 @@ def _check_rank(layer: Layer, algorithm: str) -> None:
         )
 
 
-def _check_fft(layer: Layer) -> None:
+def check_fft(layer: Layer) -> None:
+    """Raise Unsupported for arrays that have no Fourier transforms."""
     if layer.dtype not in COMPUTED_TYPES:
         raise Unsupported(
             f'algorithm: got "{FFT}" with {layer.dtype} arrays; allowed: arrays of '

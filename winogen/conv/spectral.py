@@ -274,14 +274,15 @@ class Spectral:
         real, spectra = real[: len(maps)], spectra[: len(maps)]
         runs = [along[tile] for along, tile in zip(self._runs, place)]
         filled = tuple(sum(at.stop - at.start for at, _ in one) for one in runs)
-        if filled == self.way.lengths and max(map(len, runs)) == 1:  # where it lies
-            real = maps[(slice(None), *(source for ((_, source),) in runs))]
-        else:
-            if filled != self.way.lengths:
-                real[...] = 0
-            for pieces in product(*runs):
-                to, source = zip(*pieces)
-                real[(slice(None), *to)] = maps[(slice(None), *source)]
+        if filled != self.way.lengths:
+            real[...] = 0
+        for pieces in product(*runs):
+            to, source = zip(*pieces)
+            some = maps[(slice(None), *source)]
+            if some.shape == real.shape:  # all of it, which is read where it lies
+                real = some
+            else:
+                real[(slice(None), *to)] = some
         _transform(np.fft.rfft, real, spectra, -1, norm="forward")
         for axis in range(1, real.ndim - 1):
             _transform(np.fft.fft, spectra, spectra, axis, norm="forward")
