@@ -116,8 +116,9 @@ def test_float64_is_as_accurate_as_predicted():
     assert relative(conv(x), convolve(x, w)) < planner.MARGIN * predicted + 2 * 2.0**-53 * 243**0.5
 
 
-@pytest.mark.parametrize("weight_shape, groups", [((1, 1, 15, 15), 1), ((6, 1, 15, 15), 1),
-                                                  ((6, 1, 9, 9), 6), ((6, 3, 9, 9), 2)])  # fmt: skip
+@pytest.mark.parametrize("weight_shape, groups", [
+    ((1, 1, 15, 15), 1), ((6, 1, 15, 15), 1), ((6, 1, 9, 9), 6), ((6, 3, 9, 9), 2)
+])  # fmt: skip
 def test_memory_is_what_the_plan_says(weight_shape, groups):
     channels = weight_shape[1] * groups
     x, w = drawn(0, (1, channels, 150, 180), weight_shape)
@@ -141,7 +142,9 @@ def test_a_limit_of_memory_is_kept_or_refused():
     least = min(one.workspace_bytes for one in ways)
     for limit in (least, 2 * least, 10 * least):
         assert fourier.way(problem, Machine(), limit).workspace_bytes <= limit
-    with pytest.raises(InvalidValue, match=f"workspace_limit: got 99; allowed: at least {2 * least}"):
+    with pytest.raises(
+        InvalidValue, match=f"workspace_limit: got 99; allowed: at least {2 * least}"
+    ):
         fourier.way(problem, Machine(), 99, threads=2)
 
 

@@ -13,7 +13,7 @@ from winogen.errors import Unsupported
 
 def bells(filters=1, taps=(15, 13), dtype="float32"):
     """Filters that are outer products, rounded once."""
-    column, row = (np.exp(-np.linspace(-2, 1 + filters, n) ** 2) for n in taps)
+    column, row = (np.exp(-(np.linspace(-2, 1 + filters, n) ** 2)) for n in taps)
     each = [np.outer(column ** (1 + f), row) for f in range(filters)]
     return np.array(each, dtype)[:, None]
 
@@ -102,7 +102,9 @@ def test_the_residual_counts():
     plan = conv.plan(x.shape)
     error = np.abs(conv(x) - exact).max() / np.abs(exact).max()
     assert 1e-3 <= plan.predicted_error < 1.1e-3 and 2e-4 < error < 3e-3
-    assert "two passes" not in winogen.Conv2d(weight, threads=1, tolerance=1e-4).plan(x.shape).variant
+    assert (
+        "two passes" not in winogen.Conv2d(weight, threads=1, tolerance=1e-4).plan(x.shape).variant
+    )
 
 
 def test_memory_and_limits():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams, separable
-from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.execute import Environment, prepare
 from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
@@ -21,6 +21,9 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, NDArray
+
+if TYPE_CHECKING:
+    from winogen.conv.execute import Bound
 
 # Input shapes whose bound kernels one `Convolution` remembers.
 _SHAPES_KEPT = 256
@@ -117,7 +120,7 @@ class Convolution:
 
     def bound(
         self, shape: tuple[int, ...], seams: Seams | None = None
-    ) -> tuple[Prepared, tuple[Any, ...]]:
+    ) -> tuple[Bound, tuple[Any, ...]]:
         """Return what computes inputs of this shape, and the packed weights for it.
 
         ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
@@ -177,7 +180,7 @@ class Convolution:
             self._twins[dtype] = twin
         return twin
 
-    def _prepare(self, input_shape: Any) -> Prepared:
+    def _prepare(self, input_shape: Any) -> Bound:
         return _prepared(self._layer.problem(input_shape), self._request)
 
     def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
@@ -191,7 +194,7 @@ class Convolution:
         return entry
 
 
-def _prepared(problem: Problem, request: Request) -> Prepared:
+def _prepared(problem: Problem, request: Request) -> Bound:
     """The problem planned for this machine."""
     return prepare(problem, request, host_target(), current(), Environment.now())
 
@@ -243,7 +246,7 @@ class _Arrays(NamedTuple):
 
     def apply(
         self,
-        prepared: Prepared,
+        prepared: Bound,
         packed: tuple[Any, ...],
         bias: np.ndarray | None,
         slopes: np.ndarray | None,

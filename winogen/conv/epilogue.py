@@ -40,8 +40,8 @@ def finished(
     """
 
     def store(sums: np.ndarray, image: int, filters: slice, place: tuple[slice, ...]) -> None:
-        here = (image, filters, *place)
-        along = (slice(None), *(None for _ in place))
+        here: Any = (image, filters, *place)
+        along: Any = (slice(None), *(None for _ in place))
         if bias is not None:
             sums += bias[filters][along]
         if add is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from winogen.toolchain.threads import follow
 
 if TYPE_CHECKING:
     from winogen.conv.separated import Separated
+
+    Bound: TypeAlias = "Prepared | Spectral | Separated"  # alike for all who call
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -317,9 +319,7 @@ class Prepared:
         )
 
 
-def predictions(
-    layer: Layer, ranked: list[Candidate], target: Target
-) -> tuple[Prediction, ...]:
+def predictions(layer: Layer, ranked: list[Candidate], target: Target) -> tuple[Prediction, ...]:
     """Return what the planner expects of candidates."""
     return tuple(
         Prediction(
@@ -340,7 +340,7 @@ def prepare(
     target: Target,
     machine: Machine,
     environment: Environment,
-) -> Prepared | Spectral | Separated:
+) -> Bound:
     """Return the problem planned and bound to compiled kernels, to Fourier transforms, or to two
     passes of these.
 

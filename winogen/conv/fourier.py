@@ -41,7 +41,7 @@ class Rates:
     # The same in a product of matrices, one for each frequency, and to begin with one of these.
     summed: float = 0.8
     matrix: float = 150
-    call: float = 6000  # cycles that Python takes for one step of one batch of maps
+    call: float = 24_000  # that Python takes for one step of one batch of maps
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def way(problem: Problem, machine: Machine, limit: int | None, threads: int = 1)
 @lru_cache(maxsize=64)
 def _ways(problem: Problem, machine: Machine) -> tuple[Way, ...]:
     sizes = zip(problem.layer.axes, problem.size, problem.output_size)
-    cuts = [_cuts(axis, *size, problem.layer.padding_mode) for axis, *size in sizes]
+    mode = problem.layer.padding_mode
+    cuts = [_cuts(axis, size, outputs, mode) for axis, size, outputs in sizes]
     return tuple(
         _evaluated(problem, axes, maps, tiles, machine)
         for axes in product(*cuts)
@@ -214,11 +215,9 @@ def _evaluated(
     # Of one tile: all transforms of maps, ...
     per_tile = layer.channels + layer.filters
     cycles = 2.5 * points * log2(max(2, points)) * per_tile * wide / rates.flops
-    # ... whose steps read and write a map each, along all axes but the last by whole lines where
-    # that is more than L2 holds.
-    lines = LINE / (2 * item) if 2 * item * spectrum > machine.l2_bytes // 2 else 1
-    passes = 2 + (layer.rank - 1) * lines
-    cycles += per_tile * passes * 2 * item * points / float(machine.read_rate(workspace))
+    # ... whose steps read and write a map each, once more for its copy, ...
+    moved = per_tile * (layer.rank + 1) * 2 * item * points
+    cycles += moved / float(machine.read_rate(workspace))
     # ... products, and the filters that they read, ...
     pairs, filters = prod(layer.weight_shape[:2]), spectra_bytes(problem, lengths)
     work = pairs * spectrum * wide * (rates.product if is_alone(problem) else rates.summed)
@@ -265,7 +264,7 @@ def faster(
 
 
 def _most_error(layer: Layer, tolerance: float | None) -> float:
-    """The most error that "auto" allows: as direct convolution usually has, or what is asked for."""
+    """The most error that "auto" allows: what direct convolution usually has, or a tolerance."""
     most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
     return most if tolerance is not None else min(most, planner.usual_error(layer))
 

@@ -140,7 +140,7 @@ def check_fft(layer: Layer) -> None:
     if layer.dtype not in COMPUTED_TYPES:
         raise Unsupported(
             f'algorithm: got "{FFT}" with {layer.dtype} arrays; allowed: arrays of '
-            f'{" or ".join(COMPUTED_TYPES)}, or algorithm auto, direct'
+            f"{' or '.join(COMPUTED_TYPES)}, or algorithm auto, direct"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv import fourier, memory, planner, separable
+from winogen.conv import memory, planner, separable
 from winogen.conv.execute import Environment, prepare
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Layer, Problem, Seams
@@ -59,11 +59,15 @@ class Separated:
             passes = [prepare(one, asked, target, machine, environment) for one in (first, second)]
         except InvalidValue:  # within the limits there is no such way
             return None
-        made = cls(whole, *passes, distance)
+        columns, rows = passes
+        made = cls(whole, columns, rows, distance)
         plan, other = made.plan(), whole.plan()
         layer = problem.layer
         most = planner.tolerance_of(layer, request.tolerance) / planner.MARGIN
-        if plan.predicted_error > most or plan.predictions[0].seconds > other.predictions[0].seconds:
+        if (
+            plan.predicted_error > most
+            or plan.predictions[0].seconds > other.predictions[0].seconds
+        ):
             return None
         return made
 
@@ -109,7 +113,8 @@ class Separated:
         sources = dict.fromkeys(one.source for one in (columns, rows) if one.source)
         kernel = "x".join(map(str, self.problem.layer.kernel))
         passes = " then ".join(
-            f"{'x'.join(map(str, one.weight_shape[2:]))} by {one.variant}" for one in (columns, rows)
+            f"{'x'.join(map(str, one.weight_shape[2:]))} by {one.variant}"
+            for one in (columns, rows)
         )
         return replace(
             whole,

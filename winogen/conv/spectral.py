@@ -25,7 +25,7 @@ from winogen.records import Axis, Precision, Target
 
 # Before numpy 2, transforms take no array for their result and are always of float64.
 _IN_PLACE = int(np.__version__.split(".")[0]) >= 2
-Run = tuple[slice, slice]  # where in a tile, and what of the map
+Run = tuple[slice, slice]  # of a tile and a map
 
 
 class Spectral:
@@ -59,6 +59,11 @@ class Spectral:
              for tile in range(along.tiles)]
             for axis, size, along in sizes
         ]  # fmt: skip
+        # ... and where its outputs are, in the result and in the tile.
+        self._ends = [
+            [_ends(along, tile, axis, count) for tile in range(along.tiles)]
+            for along, axis, count in zip(way.axes, problem.layer.axes, problem.output_size)
+        ]
         self._jobs = list(self._pieces())
         self.threads = min(threads, len(self._jobs))
         self._shapes = fourier.buffers(problem, way.lengths, way.maps, way.tiles)
@@ -159,8 +164,8 @@ class Spectral:
 
     def _at(self, address: int, shape: tuple[int, ...]) -> np.ndarray:
         size = prod(shape) * self.dtype.itemsize
-        raw = (ctypes.c_char * size).from_address(address)
-        return np.frombuffer(raw, self.dtype).reshape(shape)
+        raw = memoryview((ctypes.c_ubyte * size).from_address(address))
+        return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(shape)
 
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
@@ -298,25 +303,15 @@ class Spectral:
         real: np.ndarray,
     ) -> None:
         """Transform products back, and finish the outputs of the tile."""
-        layer, way = self.problem.layer, self.way
         for axis in range(1, spectra.ndim - 1):
             _transform(np.fft.ifft, spectra, spectra, axis)
-        outputs = [
-            _outputs(along, tile, axis, count)
-            for along, tile, axis, count in zip(
-                way.axes, place, layer.axes, self.problem.output_size
-            )
-        ]
-        *rows, (_, columns) = [
-            (to, slice(0, (to.stop - to.start - 1) * axis.stride + 1, axis.stride))
-            for to, axis in zip(outputs, layer.axes)
-        ]
+        outputs, (*rows, columns) = zip(*(along[tile] for along, tile in zip(self._ends, place)))
         # Rows without outputs are not transformed.
-        spectra = spectra[(slice(None), *(source for _, source in rows))]
-        shape = (*spectra.shape[:-1], way.lengths[-1])
+        spectra, width = spectra[(slice(None), *rows)], real.shape[-1]
+        shape = (*spectra.shape[:-1], width)
         lines = real.reshape(-1)[: prod(shape)].reshape(shape)
-        _transform(np.fft.irfft, spectra, lines, -1, n=way.lengths[-1])
-        finish(lines[..., columns], image, filters, tuple(outputs))
+        _transform(np.fft.irfft, spectra, lines, -1, n=width)
+        finish(lines[..., columns], image, filters, outputs)
 
 
 def _transform(
@@ -334,10 +329,11 @@ def _blocks(first: int, last: int, step: int) -> Iterator[slice]:
         yield slice(begin, min(begin + step, last))
 
 
-def _outputs(along: Along, tile: int, axis: Axis, count: int) -> slice:
-    """The outputs of a tile."""
+def _ends(along: Along, tile: int, axis: Axis, count: int) -> Run:
+    """The outputs of a tile, and where they lie in it."""
     per_tile = -(-along.step // axis.stride)
-    return slice(tile * per_tile, min((tile + 1) * per_tile, count))
+    first, last = tile * per_tile, min((tile + 1) * per_tile, count)
+    return slice(first, last), slice(0, (last - first - 1) * axis.stride + 1, axis.stride)
 
 
 def _runs(axis: Axis, size: int, mode: str, start: int, length: int) -> list[Run]:
