@@ -6,11 +6,11 @@ from math import prod
 
 import numpy as np
 
+from winogen.conv.fourier import LEAST_TAPS
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.records import COMPUTED_TYPES, NUMBERS
 
-LEAST_TAPS = 25  # of a filter: below, two passes gain nothing
 # A filter whose largest number's column and row leave more than this part of it is none.
 _CLEARLY = 0.25
 
