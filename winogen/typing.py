@@ -84,7 +84,7 @@ Layout2d: TypeAlias = Literal["NCHW", "NHWC"]
 Layout3d: TypeAlias = Literal["NCDHW", "NDHWC"]
 Layout: TypeAlias = Layout1d | Layout2d | Layout3d
 Algorithm: TypeAlias = Literal[
-    "auto", "direct", "im2col", "loops", "winograd1d", "winograd2d", "mcmr"
+    "auto", "direct", "im2col", "loops", "winograd1d", "winograd2d", "mcmr", "fft"
 ]
 Order: TypeAlias = Literal["program", "huffman", "pairwise", "naive"]
 Edge: TypeAlias = Literal["discard", "direct"]

@@ -119,7 +119,7 @@ WRONG = {
     ),
     "layout": (dict(layout="nchw"), InvalidValue, ["layout", "nchw", "NCHW", "NHWC"]),
     "activation": (dict(activation="sine"), InvalidValue, ["activation", "sine", "None", "relu"]),
-    "algorithm": (dict(algorithm="fft"), InvalidValue, ["algorithm", "fft", "winograd1d", "mcmr"]),
+    "algorithm": (dict(algorithm="ntt"), InvalidValue, ["algorithm", "ntt", "winograd1d", "mcmr"]),
     "algorithm None": (dict(algorithm=None), InvalidValue, ["algorithm", "None", "auto"]),
     "edge": (dict(edge="clip"), InvalidValue, ["edge", "clip", "discard", "direct"]),
     "border": (dict(border="pad"), InvalidValue, ["border", "pad", "unswitch", "indirect"]),

@@ -18,7 +18,7 @@ import winogen
 from winogen import typing
 from winogen.conv import arguments
 from winogen.conv.options import NAMES, Options
-from winogen.kernels import algorithms
+from winogen.kernels import FFT, algorithms
 from winogen.program.summation import NAMES as ORDERS
 from winogen.records import ACTIVATIONS, FILTER_TYPES, PRODUCT_TYPES
 
@@ -138,7 +138,7 @@ def test_every_function_hands_all_options_on(monkeypatch, rank):
 
 
 def test_types_allow_what_is_checked():
-    assert set(get_args(typing.Algorithm)) == {"auto", *algorithms()}
+    assert set(get_args(typing.Algorithm)) == {"auto", FFT, *algorithms()}
     assert set(get_args(typing.Order)) == set(ORDERS)
     assert get_args(typing.FilterType) == FILTER_TYPES
     assert get_args(typing.ProductType) == PRODUCT_TYPES

@@ -114,7 +114,7 @@ def test_showing_what_was_measured_before(document, tmp_path):
         (("--beside", "direct"), "beside: got 'direct'; allowed: option=value, several with"),
         (("--beside", "tile="), "beside: got 'tile='; allowed: option=value, several with"),
         (("--beside", "speed=3"), "beside speed=3, option: got 'speed'; allowed: layout, "),
-        (("--beside", "algorithm=fft"), "beside algorithm=fft, algorithm: got 'fft'; allowed: "),
+        (("--beside", "algorithm=ntt"), "beside algorithm=ntt, algorithm: got 'ntt'; allowed: "),
         (("--beside", "tile=4x"), "beside tile=4x, tile: got '4x'; allowed: "),
         (("--beside", "tile=0"), "beside tile=0, tile: got 0; allowed: None, a positive int"),
         (("--beside", "tolerance=x"), "beside tolerance=x, tolerance: got 'x'; allowed: a number"),

@@ -305,7 +305,7 @@ def test_the_out_operator():
         ({"activation": ("clip", 1, 0)}, "activation: got"),
         ({"activation": "prelu"}, "activation: got"),
         ({"activation": 3}, "activation: got 3"),
-        ({"algorithm": "fft"}, "algorithm: got 'fft'; allowed"),
+        ({"algorithm": "ntt"}, "algorithm: got 'ntt'; allowed"),
         ({"tolerance": -1}, "tolerance: got -1"),
         ({"threads": 0}, "threads: got 0"),
         ({"points": "0,0,1"}, "points"),

@@ -289,7 +289,7 @@ def test_options_and_exclusions():
     (
         ({"tolerance": -1}, "tolerance: got -1; allowed: .*; got this for the layer '0'"),
         ({"threads": 0}, "threads: got 0"),
-        ({"algorithm": "fft"}, "algorithm: got 'fft'; allowed"),
+        ({"algorithm": "ntt"}, "algorithm: got 'ntt'; allowed"),
         ({"points": "0,1,-1,inf"}, "points: .*; got this for the layer '2'"),  # too few for 5x5
         ({"exclude": "0"}, "exclude: got '0'; allowed: a collection"),
         ({"exclude": ["7"]}, "exclude: got '7'; allowed: names"),

@@ -15,6 +15,7 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
 from winogen.errors import Unsupported
 from winogen.kernels import (
+    FFT,
     Variant,
     algorithms,
     assign,
@@ -40,6 +41,11 @@ def candidates(
     ``all_variants``: of direct convolution all that apply, not only the first of them, for there
     may be no kernel of that one at hand.
     """
+    if request.algorithm == FFT:
+        raise Unsupported(
+            f'algorithm: got "{FFT}", which has no kernel in C: numpy computes it; allowed: '
+            f"auto, {', '.join(algorithms(rank=problem.layer.rank))}"
+        )
     for precision in precisions(problem.layer, request, target):
         yield from _with_numbers(problem, request, target, precision)
         if all_variants and request.algorithm in ("auto", "direct"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv import arguments, memory, seams, separable
+from winogen.conv.execute import Environment, prepare
 from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
@@ -21,6 +21,9 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, NDArray
+
+if TYPE_CHECKING:
+    from winogen.conv.execute import Bound
 
 # Input shapes whose bound kernels one `Convolution` remembers.
 _SHAPES_KEPT = 256
@@ -45,6 +48,7 @@ def convolve(
     layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
+    request = replace(request, separable=separable.distance(layer, request, w))
     arrays = Arrays.of(*_described(problem), x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
@@ -73,6 +77,8 @@ class Convolution:
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
+        distance = separable.distance(self._layer, self._request, w)
+        self._request = replace(self._request, separable=distance)
         w = arguments.computed_with(w)
         self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
         self._weight[...] = w
@@ -114,7 +120,7 @@ class Convolution:
 
     def bound(
         self, shape: tuple[int, ...], seams: Seams | None = None
-    ) -> tuple[Prepared, tuple[Any, ...]]:
+    ) -> tuple[Bound, tuple[Any, ...]]:
         """Return what computes inputs of this shape, and the packed weights for it.
 
         ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
@@ -168,11 +174,13 @@ class Convolution:
             name = arguments.layer_dtype(dtype, self._dtype)
             twin = self.__class__.__new__(self.__class__)
             state = self.__getstate__() | {"_dtype": dtype}
-            twin.__setstate__(state | {"_layer": replace(self._layer, dtype=name)})
+            request = replace(self._request, separable=None)  # which is known for one type
+            layer = replace(self._layer, dtype=name)
+            twin.__setstate__(state | {"_layer": layer, "_request": request})
             self._twins[dtype] = twin
         return twin
 
-    def _prepare(self, input_shape: Any) -> Prepared:
+    def _prepare(self, input_shape: Any) -> Bound:
         return _prepared(self._layer.problem(input_shape), self._request)
 
     def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
@@ -186,7 +194,7 @@ class Convolution:
         return entry
 
 
-def _prepared(problem: Problem, request: Request) -> Prepared:
+def _prepared(problem: Problem, request: Request) -> Bound:
     """The problem planned for this machine."""
     return prepare(problem, request, host_target(), current(), Environment.now())
 
@@ -252,7 +260,7 @@ class Arrays(NamedTuple):
 
     def apply(
         self,
-        prepared: Prepared,
+        prepared: Bound,
         packed: tuple[Any, ...],
         bias: np.ndarray | None,
         slopes: np.ndarray | None,

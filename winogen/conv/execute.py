@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from winogen.conv import memory, planner, stock, wisdom
+from winogen.conv import fourier, memory, planner, stock, wisdom
 from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
+from winogen.conv.spectral import Spectral
 from winogen.conv.stock import at_hand, build_of, stock_of
-from winogen.kernels import named
+from winogen.kernels import FFT, named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
 from winogen.toolchain.machine import is_new, settle
 from winogen.toolchain.threads import follow
+
+if TYPE_CHECKING:
+    from winogen.conv.separated import Separated
+
+    Bound: TypeAlias = "Prepared | Spectral | Separated"  # alike for all who call
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -279,9 +286,7 @@ class Prepared:
                 name: tuple(getattr(t, name) or None if t else None for t in both) for name in sets
             }
         main, *rim = self.calls
-        errors = [
-            planner.predicted_error(layer, c.choice, c.target or self.target) for c in self.ranked
-        ]
+        expected = predictions(layer, self.ranked, self.target)
         packed = {c.kernel: named(c.work.variant).packed_bytes(c.work) for c in self.calls}
         return Plan(
             input_shape=problem.input_shape,
@@ -303,18 +308,29 @@ class Prepared:
             packed_weight_bytes=sum(packed.values()),
             multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
-            predicted_error=errors[0],
+            predicted_error=expected[0].error,
             sizes=choice.sizes,
             measured=self.ranked[0].measured,
             with_compiler=self.ranked[0].missed,
             stride=layer.stride,
-            predictions=tuple(
-                Prediction(c.seconds, error, c.choice.algorithm, c.choice.tile, c.choice.tag)
-                for c, error in zip(self.ranked, errors)
-            ),
+            predictions=expected,
             source=main.kernel.source,
             rim_source=rim[0].kernel.source if rim else None,
         )
+
+
+def predictions(layer: Layer, ranked: list[Candidate], target: Target) -> tuple[Prediction, ...]:
+    """Return what the planner expects of candidates."""
+    return tuple(
+        Prediction(
+            c.seconds,
+            planner.predicted_error(layer, c.choice, c.target or target),
+            c.choice.algorithm,
+            c.choice.tile,
+            c.choice.tag,
+        )
+        for c in ranked
+    )
 
 
 @remembered(256)
@@ -324,12 +340,28 @@ def prepare(
     target: Target,
     machine: Machine,
     environment: Environment,
-) -> Prepared:
-    """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
+) -> Bound:
+    """Return the problem planned and bound to compiled kernels, to Fourier transforms, or to two
+    passes of these.
+
+    The last 256 are remembered.
+    """
+    if request.separable is not None:
+        from winogen.conv.separated import Separated
+
+        whole = prepare(problem, replace(request, separable=None), target, machine, environment)
+        return Separated.faster(whole, request, machine, environment) or whole
+    if request.algorithm == FFT:
+        way = fourier.checked(problem, request, machine)
+        return Spectral(problem, way, request.threads, target)
     measured, kept_to = wisdom.current(target), stock_of(target)
     ranked = planner.ranked(
         problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
     )
+    found = fourier.faster(problem, request, ranked[0], target, machine)
+    if found is not None:
+        others = predictions(problem.layer, ranked, target)
+        return Spectral(problem, found, request.threads, target, others)
     if is_new() and not all(map(at_hand, ranked[0].specs(problem))):
         settle()  # for later processes, as this call compiles anyway
     return Prepared(problem, ranked, ranked[0].target or target, environment)

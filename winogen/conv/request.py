@@ -10,11 +10,11 @@ from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Sizes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.kernels import algorithms, general, is_tiled
+from winogen.kernels import FFT, algorithms, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
-from winogen.records import AXES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
+from winogen.records import AXES, COMPUTED_TYPES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
 from winogen.typing import Edge
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
@@ -39,6 +39,8 @@ class Request:
     workspace_limit: int | None = None  # bytes per call; None: the planner's choice
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
+    # How far filters are from products of a column and a row; None: too far, or nobody looked.
+    separable: float | None = None
 
     @property
     def asks_for_tiles(self) -> bool:
@@ -62,8 +64,10 @@ class Request:
     @classmethod
     def from_options(cls, layer: Layer, options: Options) -> Request:
         """The same, of options that also say what is computed."""
-        algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms()))
-        if algorithm != "auto":
+        algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms(), FFT))
+        if algorithm == FFT:
+            check_fft(layer)
+        elif algorithm != "auto":
             _check_rank(layer, algorithm)
         request = cls(
             algorithm,
@@ -76,7 +80,7 @@ class Request:
             **_numbers(layer, algorithm, options),
         )
         tiles = {name: getattr(options, name) for name in ("tile", "points", "moduli", "order")}
-        if algorithm != "auto" and not is_tiled(algorithm):
+        if algorithm == FFT or (algorithm != "auto" and not is_tiled(algorithm)):
             for name, value in tiles.items():
                 if value is not None:
                     raise InvalidValue(
@@ -128,6 +132,15 @@ def _check_rank(layer: Layer, algorithm: str) -> None:
         raise Unsupported(
             f'algorithm: got "{algorithm}" for a layer of {layer.rank} axes, layout '
             f"{layer.layout}; allowed: {ranks} axes, or algorithm auto, {', '.join(able)}"
+        )
+
+
+def check_fft(layer: Layer) -> None:
+    """Raise Unsupported for arrays that have no Fourier transforms."""
+    if layer.dtype not in COMPUTED_TYPES:
+        raise Unsupported(
+            f'algorithm: got "{FFT}" with {layer.dtype} arrays; allowed: arrays of '
+            f"{' or '.join(COMPUTED_TYPES)}, or algorithm auto, direct"
         )
 
 

@@ -78,10 +78,11 @@ def _way(
         asked = _by_preference(layer, asked, target, machine)
     for number, (parts, request) in enumerate(asked, 1):
         try:
-            bound = [
-                (part, prepare(part.problem, own, target, machine, environment))
-                for part, own in _requests(parts, request)
-            ]
+            bound = []
+            for part, own in _requests(parts, request):
+                prepared = prepare(part.problem, own, target, machine, environment)
+                assert isinstance(prepared, Prepared)  # kernels are what requests here name
+                bound.append((part, prepared))
             return Way(problem, tuple(bound))
         except InvalidValue:  # another way may keep to the limits
             if number == len(asked):

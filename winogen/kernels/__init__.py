@@ -21,6 +21,7 @@ from winogen.kernels.pixels import Pixels
 from winogen.kernels.pixels_float16 import PixelsFloat16
 from winogen.kernels.planes import Planes
 from winogen.kernels.variant import (
+    FFT,
     Buffer,
     Cycles,
     Variant,
@@ -71,6 +72,7 @@ for _variant in (
     register(_variant)
 
 __all__ = [
+    "FFT",
     "Buffer",
     "Cycles",
     "Stack",

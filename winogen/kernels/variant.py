@@ -286,6 +286,7 @@ class Variant(ABC):
 
 
 _VARIANTS: dict[str, Variant] = {}
+FFT = "fft"  # the algorithm without kernels: `numpy.fft` computes it, see `winogen.conv.fourier`
 # Algorithms and the modules that register their variants. Such a module is imported when somebody
 # names its algorithm: algorithm="auto" never takes it, and `import winogen` need not load it.
 _MODULES = {"loops": "winogen.lab.loops.variant"}

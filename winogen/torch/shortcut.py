@@ -7,15 +7,17 @@ it depends on.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from winogen.conv.execute import Prepared
 from winogen.conv.memory import empty
 from winogen.torch import packing
 from winogen.torch.arrays import PLANAR, memory_format, tensor
+
+if TYPE_CHECKING:
+    from winogen.conv.execute import Bound
 
 _LARGE = 1 << 20  # bytes of an output
 
@@ -29,7 +31,7 @@ class Shortcut(NamedTuple):
     shape: torch.Size
     strides: tuple[int, ...]
     packed: packing.Packed
-    prepared: Prepared
+    prepared: Bound
     weights: tuple[Any, ...]  # pointers
     layout: str
     result: tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides of the output

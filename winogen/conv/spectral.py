@@ -1,0 +1,374 @@
+"""Convolution by Fourier transforms, run: `numpy.fft` on tiles, in the memory that was planned.
+
+`Spectral` stands where `winogen.conv.execute.Prepared` stands for compiled kernels, and needs no
+compiler. What is computed, and in which pieces, is decided in `winogen.conv.fourier`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from winogen.conv import fourier, memory
+from winogen.conv.epilogue import finished
+from winogen.conv.fourier import Along, Way
+from winogen.conv.plan import Plan, Prediction
+from winogen.conv.problem import Problem
+from winogen.kernels import FFT
+from winogen.records import Axis, Precision, Target
+
+# Before numpy 2, transforms take no array for their result and are always of float64.
+_IN_PLACE = int(np.__version__.split(".")[0]) >= 2
+Run = tuple[slice, slice]  # of a tile and a map
+
+
+class Spectral:
+    """A problem bound to its tiles: transform the filters once, then run any number of times.
+
+    Immutable after construction, so that threads may share it.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        way: Way,
+        threads: int,
+        target: Target,
+        others: tuple[Prediction, ...] = (),
+    ):
+        self.problem = problem
+        self.way = way
+        self.target = target
+        self.output_shape = problem.output_shape
+        self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
+        self.calls: list[Any] = []  # of compiled kernels
+        self.kernels: list[Any] = []
+        self.dtype = np.dtype(problem.layer.dtype)
+        self._others = others
+        self._complex = np.result_type(self.dtype, np.complex64)
+        mode, sizes = problem.layer.padding_mode, zip(problem.layer.axes, problem.size, way.axes)
+        # Along each axis, for each tile: the runs of the map that it reads.
+        self._runs = [
+            [_runs(axis, size, mode, tile * along.step, along.length)
+             for tile in range(along.tiles)]
+            for axis, size, along in sizes
+        ]  # fmt: skip
+        # ... and where its outputs are, in the result and in the tile.
+        self._ends = [
+            [_ends(along, tile, axis, count) for tile in range(along.tiles)]
+            for along, axis, count in zip(way.axes, problem.layer.axes, problem.output_size)
+        ]
+        self._jobs = list(self._pieces())
+        self.threads = min(threads, len(self._jobs))
+        self._shapes = fourier.buffers(problem, way.lengths, way.maps, way.tiles)
+        self._bytes = fourier.bytes_of(self._shapes, problem.layer.itemsize)
+        self.workspace_bytes = sum(self._bytes.values()) * self.threads
+
+    def pack(
+        self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
+    ) -> tuple[Any, ...]:
+        """Return the transformed filters, for `run`; ``kept`` remembers them per size of a tile."""
+        kept, key = {} if kept is None else kept, (FFT, self.way.lengths)
+        packed = kept.get(key)
+        if packed is None:
+            packed = kept[key] = self._transformed(weight)
+        return (packed,)
+
+    def _transformed(self, weight: np.ndarray) -> np.ndarray:
+        """Filters transformed in float64 and rounded once: (M, 1, …) of one channel each, else
+        (groups, …, M/groups, C/groups).
+        """
+        layer, lengths = self.problem.layer, self.way.lengths
+        spectrum = self.way.spectrum
+        filters, channels = weight.shape[:2]
+        groups = layer.groups
+        alone = fourier.is_alone(self.problem)
+        shape = (filters, *spectrum) if alone else (
+            (groups, *spectrum, filters // groups, channels)
+        )  # fmt: skip
+        packed = memory.empty(shape, self._complex, "transformed weight")
+        spread = tuple(
+            slice(0, axis.reach, axis.dilation if axis.kernel > 1 else 1) for axis in layer.axes
+        )
+        axes = tuple(range(layer.rank))
+        for filter, channel in product(range(filters), range(channels)):
+            taps = np.zeros(lengths)
+            taps[spread] = weight[filter, channel]
+            # The conjugate, because filters are not flipped. Transforms of maps are scaled both
+            # ways, since numpy computes those without a scale in float64; this undoes one of them.
+            spectra = np.conj(np.fft.rfftn(taps, axes=axes)) * prod(lengths)
+            if alone:
+                packed[filter] = spectra
+            else:
+                group, place = divmod(filter, filters // groups)
+                packed[group, ..., place, channel] = spectra
+        return packed
+
+    def run(
+        self,
+        input: np.ndarray,
+        packed: tuple[Any, ...],
+        bias: np.ndarray | None,
+        output: np.ndarray,
+        slopes: np.ndarray | None = None,
+        add: np.ndarray | None = None,
+        add_after: np.ndarray | None = None,
+    ) -> None:
+        """Compute ``output`` from arrays that fit the problem; nothing is checked.
+
+        ``slopes``: one for each filter, where the activation is "prelu".
+        """
+        if not output.size:
+            return
+        x, y, before, after = (
+            None if array is None else self._planes(array)
+            for array in (input, output, add, add_after)
+        )
+        finish = finished(self.problem.epilogue, bias, slopes, before, after, y)
+        compute = self._alone if fourier.is_alone(self.problem) else self._summed
+
+        def one(share: int) -> None:
+            # Of this thread.
+            buffers = self._buffers()
+            with np.errstate(all="ignore"):
+                for job in self._jobs[share :: self.threads]:
+                    compute(job, x, packed[0], finish, buffers)
+
+        if self.threads == 1:
+            one(0)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(one, range(self.threads)))
+
+    def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
+        """Compute as `run` does, with arrays given by the addresses of their memory.
+
+        ``addresses``: input, bias, slopes, add, add_after, output; 0 where there is none. All are
+        C-contiguous. The caller keeps the memory alive.
+        """
+        problem, filters = self.problem, (self.problem.layer.filters,)
+        outputs = problem.output_shape
+        shapes = (problem.input_shape, filters, filters, outputs, outputs, outputs)
+        input, bias, slopes, add, add_after, output = (
+            self._at(address, shape) if address else None
+            for address, shape in zip(addresses, shapes)
+        )
+        assert input is not None and output is not None
+        self.run(input, packed, bias, output, slopes, add, add_after)
+
+    def _at(self, address: int, shape: tuple[int, ...]) -> np.ndarray:
+        size = prod(shape) * self.dtype.itemsize
+        raw = memoryview((ctypes.c_ubyte * size).from_address(address))
+        return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(shape)
+
+    def plan(self) -> Plan:
+        """Return the description of what `run` does."""
+        problem, layer, way = self.problem, self.problem.layer, self.way
+        error = fourier.predicted_error(problem, way.lengths)
+        tiles = problem.batch * prod(axis.tiles for axis in way.axes)
+        return Plan(
+            input_shape=problem.input_shape,
+            weight_shape=layer.weight_shape,
+            output_shape=problem.output_shape,
+            dtype=layer.dtype,
+            precision=Precision.of(layer.dtype),
+            layout=layer.layout,
+            algorithm=FFT,
+            variant=f"{FFT} of {' x '.join(map(str, way.lengths))}",
+            tile=None,
+            points=None,
+            moduli=None,
+            order="program",
+            edge="discard",
+            border="unswitch",
+            isa=self.target.name,
+            threads=self.threads,
+            workspace_bytes=self.workspace_bytes,
+            packed_weight_bytes=fourier.spectra_bytes(problem, way.lengths),
+            # Complex products, of four multiplications each.
+            multiplications=4 * tiles * prod(way.spectrum) * prod(layer.weight_shape[:2]),
+            direct_multiplications=problem.direct_multiplications,
+            predicted_error=error,
+            sizes=(),
+            measured=None,
+            predictions=(Prediction(way.seconds, error, FFT, None, ""), *self._others),
+            source="",
+            stride=layer.stride,
+        )
+
+    def _planes(self, array: np.ndarray) -> np.ndarray:
+        """A view (N, C, …) of an array in the layer's layout."""
+        layer = self.problem.layer
+        if array.ndim == layer.rank:  # one map of one channel
+            array = array[None] if layer.planar else array[..., None]
+        if array.ndim == layer.rank + 1:
+            array = array[None]
+        return array if layer.planar else np.moveaxis(array, -1, 1)
+
+    def _pieces(self) -> Iterator[tuple[slice, list[tuple[int, tuple[int, ...]]]]]:
+        """What is computed at once: channels, or a group, and some tiles: image, place."""
+        problem, way = self.problem, self.way
+        places = product(*(range(axis.tiles) for axis in way.axes))
+        tiles = list(product(range(problem.batch), places))
+        groups = problem.layer.groups
+        step = way.maps if fourier.is_depthwise(problem) else 1
+        for first in range(0, groups, step):
+            for some in range(0, len(tiles), way.tiles):
+                yield slice(first, min(first + step, groups)), tiles[some : some + way.tiles]
+
+    def _buffers(self) -> dict[str, np.ndarray]:
+        raw = memory.workspace(sum(self._bytes.values()))
+        found, begin = {}, 0
+        for name, shape in self._shapes.items():
+            kind = self.dtype if name == "real" else self._complex
+            size = prod(shape) * kind.itemsize
+            found[name] = raw[begin : begin + size].view(kind).reshape(shape)
+            begin += self._bytes[name]
+        return found
+
+    def _alone(self, job: Any, x: Any, filters: np.ndarray, finish: Callable, at: dict) -> None:
+        """Tiles of channels that are summed with no others."""
+        layer = self.problem.layer
+        groups, tiles = job
+        per_group = layer.filters // layer.groups
+        for image, place in tiles:
+            if per_group == 1:
+                spectra = self._forward(x[image, groups], place, at["real"], at["spectra"])
+                spectra *= filters[groups]
+                self._backward(spectra, image, groups, place, finish, at["real"])
+                continue
+            self._forward(x[image, groups], place, at["real"], at["inputs"])
+            first = groups.start * per_group
+            for some in _blocks(first, first + per_group, self.way.maps):
+                spectra = at["spectra"][: some.stop - some.start]
+                np.multiply(at["inputs"], filters[some], out=spectra)
+                self._backward(spectra, image, some, place, finish, at["real"])
+
+    def _summed(self, job: Any, x: Any, filters: np.ndarray, finish: Callable, at: dict) -> None:
+        """Tiles of a group: a product of matrices for each frequency."""
+        layer, maps = self.problem.layer, self.way.maps
+        groups, tiles = job
+        group, count = groups.start, len(tiles)
+        inputs, sums = at["inputs"][..., :count], at["sums"][..., :count]
+        channels, per_group = layer.channels // layer.groups, layer.filters // layer.groups
+        first = group * channels
+        for tile, (image, place) in enumerate(tiles):
+            for some in _blocks(0, channels, maps):
+                which = slice(first + some.start, first + some.stop)
+                spectra = self._forward(x[image, which], place, at["real"], at["spectra"])
+                inputs[:, some, tile] = spectra.reshape(len(spectra), -1).T
+        matrices = filters[group].reshape(-1, per_group, channels)
+        np.matmul(matrices, inputs, out=sums)
+        for tile, (image, place) in enumerate(tiles):
+            for some in _blocks(0, per_group, maps):
+                spectra = at["spectra"][: some.stop - some.start]
+                spectra.reshape(len(spectra), -1)[...] = sums[:, some, tile].T
+                which = slice(group * per_group + some.start, group * per_group + some.stop)
+                self._backward(spectra, image, which, place, finish, at["real"])
+
+    def _forward(
+        self, maps: np.ndarray, place: tuple[int, ...], real: np.ndarray, spectra: np.ndarray
+    ) -> np.ndarray:
+        """The transforms of a tile of some maps."""
+        real, spectra = real[: len(maps)], spectra[: len(maps)]
+        runs = [along[tile] for along, tile in zip(self._runs, place)]
+        filled = tuple(sum(at.stop - at.start for at, _ in one) for one in runs)
+        if filled != self.way.lengths:
+            real[...] = 0
+        for pieces in product(*runs):
+            to, source = zip(*pieces)
+            some = maps[(slice(None), *source)]
+            if some.shape == real.shape:  # all of it, which is read where it lies
+                real = some
+            else:
+                real[(slice(None), *to)] = some
+        _transform(np.fft.rfft, real, spectra, -1, norm="forward")
+        for axis in range(1, real.ndim - 1):
+            _transform(np.fft.fft, spectra, spectra, axis, norm="forward")
+        return spectra
+
+    def _backward(
+        self,
+        spectra: np.ndarray,
+        image: int,
+        filters: slice,
+        place: tuple[int, ...],
+        finish: Callable,
+        real: np.ndarray,
+    ) -> None:
+        """Transform products back, and finish the outputs of the tile."""
+        for axis in range(1, spectra.ndim - 1):
+            _transform(np.fft.ifft, spectra, spectra, axis)
+        outputs, (*rows, columns) = zip(*(along[tile] for along, tile in zip(self._ends, place)))
+        # Rows without outputs are not transformed.
+        spectra, width = spectra[(slice(None), *rows)], real.shape[-1]
+        shape = (*spectra.shape[:-1], width)
+        lines = real.reshape(-1)[: prod(shape)].reshape(shape)
+        _transform(np.fft.irfft, spectra, lines, -1, n=width)
+        finish(lines[..., columns], image, filters, outputs)
+
+
+def _transform(
+    function: Any, source: np.ndarray, out: np.ndarray, axis: int, **options: Any
+) -> None:
+    """Transform along an axis, in place if ``out`` is the source."""
+    if _IN_PLACE:
+        function(source, axis=axis, out=out, **options)
+    else:
+        out[...] = function(source, axis=axis, **options)
+
+
+def _blocks(first: int, last: int, step: int) -> Iterator[slice]:
+    for begin in range(first, last, step):
+        yield slice(begin, min(begin + step, last))
+
+
+def _ends(along: Along, tile: int, axis: Axis, count: int) -> Run:
+    """The outputs of a tile, and where they lie in it."""
+    per_tile = -(-along.step // axis.stride)
+    first, last = tile * per_tile, min((tile + 1) * per_tile, count)
+    return slice(first, last), slice(0, (last - first - 1) * axis.stride + 1, axis.stride)
+
+
+def _runs(axis: Axis, size: int, mode: str, start: int, length: int) -> list[Run]:
+    """Where a tile of the padded axis comes from: runs of neighbours, of mirrored ones, or of one.
+
+    ``start`` is in the padded axis. What is not in any run is zero.
+    """
+    if mode == "zeros":
+        first, last = max(start, axis.before), min(start + length, axis.before + size)
+        if first >= last:
+            return []
+        return [
+            (slice(first - start, last - start), slice(first - axis.before, last - axis.before))
+        ]
+    stop = min(start + length, axis.before + size + axis.after)
+    places = np.arange(start, stop) - axis.before
+    if mode == "circular":
+        places %= size
+    elif mode == "replicate":
+        places = places.clip(0, size - 1)
+    else:
+        places = np.abs(places)
+        places = np.where(places < size, places, 2 * (size - 1) - places)
+    runs, begin = [], 0
+    while begin < len(places):
+        end, here = begin + 1, int(places[begin])
+        step = int(places[end]) - here if end < len(places) else 1
+        if abs(step) > 1:
+            step = 1
+        while end < len(places) and places[end] - places[end - 1] == step:
+            end += 1
+        last = int(places[end - 1])
+        source = slice(here, here + 1) if step == 0 else (
+            slice(here, last + 1) if step > 0 else slice(here, last - 1 if last else None, -1)
+        )  # fmt: skip
+        runs.append((slice(begin, end), source))
+        begin = end
+    return runs
