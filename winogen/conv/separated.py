@@ -61,6 +61,12 @@ class Separated:
             return None
         columns, rows = passes
         made = cls(whole, columns, rows, distance)
+        if threads > 1:
+            # Decided for one thread, so that results do not depend on their number.
+            alone = replace(request, threads=1, separable=None)
+            one = prepare(problem, alone, target, machine, environment)
+            asked = replace(request, threads=1)
+            return made if cls.faster(one, asked, machine, environment) else None
         plan, other = made.plan(), whole.plan()
         layer = problem.layer
         most = planner.tolerance_of(layer, request.tolerance) / planner.MARGIN

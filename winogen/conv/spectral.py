@@ -65,7 +65,7 @@ class Spectral:
             for along, axis, count in zip(way.axes, problem.layer.axes, problem.output_size)
         ]
         self._jobs = list(self._pieces())
-        self.threads = min(threads, len(self._jobs))
+        self.threads = max(1, min(threads, len(self._jobs)))
         self._shapes = fourier.buffers(problem, way.lengths, way.maps, way.tiles)
         self._bytes = fourier.bytes_of(self._shapes, problem.layer.itemsize)
         self.workspace_bytes = sum(self._bytes.values()) * self.threads
@@ -172,6 +172,8 @@ class Spectral:
         problem, layer, way = self.problem, self.problem.layer, self.way
         error = fourier.predicted_error(problem, way.lengths)
         tiles = problem.batch * prod(axis.tiles for axis in way.axes)
+        jobs = len(self._jobs)
+        seconds = way.seconds * -(-jobs // self.threads) / max(1, jobs)
         return Plan(
             input_shape=problem.input_shape,
             weight_shape=layer.weight_shape,
@@ -197,7 +199,7 @@ class Spectral:
             predicted_error=error,
             sizes=(),
             measured=None,
-            predictions=(Prediction(way.seconds, error, FFT, None, ""), *self._others),
+            predictions=(Prediction(seconds, error, FFT, None, ""), *self._others),
             source="",
             stride=layer.stride,
         )
