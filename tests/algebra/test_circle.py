@@ -13,7 +13,6 @@ from winogen.algebra import cook_toom, default_moduli, default_points, join, win
 from winogen.algebra.circle import LARGEST, MODULI_FROM, between
 from winogen.algebra.moduli import MOST_FOURIER, check_moduli, fourier_moduli
 from winogen.algebra.polynomial import Polynomial
-from winogen.conv.request import MOST_POINTS
 from winogen.errors import InvalidValue
 from winogen.numerics import Direct, estimate
 
@@ -54,7 +53,6 @@ def test_defaults_from_14_inputs_on_are_moduli(m, r):
 
 def test_points_end_where_moduli_begin():
     assert cook_toom(11, 3).points == default_points(11, 3).points and MODULI_FROM == 14
-    assert MOST_POINTS == LARGEST  # what conv2d allows without points
     with pytest.raises(InvalidValue, match="n = m \\+ r - 1 = 49; allowed: n from 6 to 48"):
         cook_toom(47, 3)
 

@@ -18,7 +18,7 @@ from winogen.records import AXES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
 from winogen.typing import Edge
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
-MOST_POINTS = 48  # defaults end here: `winogen.algebra.circle.LARGEST`
+MOST_POINTS = 18  # of a tile by default; programs of larger ones take minutes to find
 MOST_STRIDE = 4  # of tiles: beyond, they read far more than they share
 
 
