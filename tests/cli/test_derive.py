@@ -205,9 +205,17 @@ def test_programs_are_kept_until_they_are_damaged(winogen, monkeypatch, tmp_path
     assert winogen(*words).stdout == first
 
 
+def test_large_tiles_say_that_they_have_moduli(winogen):
+    printed = winogen("derive", 12, 3, "--matrices").stdout
+    assert "  moduli           x, inf, x - 5/12, x + 5/12, x - 1, x + 1" in printed
+    assert "from Cook-Toom to Fourier" in printed and "17 instead of 36 in 1D" in printed
+    data = as_json(winogen, 6, 3, "--moduli", "fourier", "--matrices")
+    assert data["moduli"][2] == "x^2 - (sqrt(2))*x + 1" and len(data["G"]) == 11
+
+
 def test_too_many_default_points_name_the_options(refused):
-    line = refused("derive", 20, 3)
-    assert "n = m + r - 1 = 22; allowed: n <= 18" in line
+    line = refused("derive", 50, 3)
+    assert "n = m + r - 1 = 52; allowed: n <= 48" in line
     assert "--points or --moduli" in line and "points=" not in line
 
 

@@ -2,6 +2,7 @@
 and the proof of anybody's U, V, W for any bilinear map."""
 
 from winogen.algebra.bilinear import BilinearAlgorithm
+from winogen.algebra.circle import default_moduli
 from winogen.algebra.cooktoom import cook_toom
 from winogen.algebra.crt import winograd
 from winogen.algebra.decomposition import Decomposition
@@ -37,6 +38,7 @@ __all__ = [
     "cook_toom",
     "correlation",
     "cyclic_convolution",
+    "default_moduli",
     "default_points",
     "join",
     "known",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from winogen.algebra.bilinear import BilinearAlgorithm
-from winogen.algebra.crt import from_moduli, linear_moduli
+from winogen.algebra.circle import MODULI_FROM, default_moduli
+from winogen.algebra.crt import from_moduli, linear_moduli, winograd
 from winogen.algebra.points import check_points, check_size, default_points
 from winogen.algebra.scalar import matrix
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> BilinearAlgorithm:
     """Return F(m, r) with n = m + r - 1 products, by interpolation at n distinct points.
+
+    Without points, from n = 14 on, it is ``winograd(m, r, default_moduli(m, r))`` instead: n points
+    on a line would lose all digits. Then ``points`` is None, ``moduli`` says what was taken, and
+    there are n // 3 - 1 products more.
 
     With N_i = prod_{j != i} (p_i - p_j) over the finite points, A^T has the columns p_i^0, p_i^1,
     ..., G the rows p_i^0, p_i^1, ... over N_i, and B^T the coefficients of prod_{j != i} (x - p_j).
@@ -32,13 +37,14 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
     points
         n distinct exact numbers, one possibly infinity: integers, Fractions, text such as "-5/2",
         "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf". None takes
-        ``default_points(m, r)``. F(m,1) and F(1,r) are nothing but n products: with None they need
-        no transform and have ``points == ()``.
+        ``default_points(m, r)`` up to n = 13, and moduli up to n = 48. F(m,1) and F(1,r) are
+        nothing but n products: with None they need no transform and have ``points == ()``.
 
     Raises
     ------
     InvalidValue
-        m or r < 1, another number of points, a point twice, not real or not finite.
+        m or r < 1, another number of points, a point twice, not real or not finite; no points and
+        n > 48.
     InvalidType
         m, r or a point is not an exact number (floats are refused).
 
@@ -49,10 +55,12 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
     [0, 1,  1, 4,  4, 0],
     [0, 1, -1, 8, -8, 1]])
     """
-    m, r, _ = check_size(m, r)
+    m, r, n = check_size(m, r)
     if points is None:
         if m == 1 or r == 1:
             return _direct(m, r)
+        if n >= MODULI_FROM:
+            return winograd(m, r, default_moduli(m, r))
         points = default_points(m, r)
     checked = check_points(m, r, points)
     return from_moduli(m, r, linear_moduli(checked), points=checked)

@@ -56,7 +56,8 @@ def winograd(m: int, r: int, moduli: str | Iterable[ExactPolynomial]) -> Bilinea
         Pairwise coprime polynomials in x whose degrees add up to n = m + r - 1, where
         "inf" (the modified form) may stand for one degree. Each is text such as "x^2+1", a
         sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
-        power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
+        power down; or all of them as one text, "x,x-1,x^2+1". They are made monic. "fourier" are
+        the factors of x^n - 1, n <= 32, over the real numbers.
 
     A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, that is
     Toom-Cook at 0, 1, infinity), in general Toom-Cook at the default points of F(d, d), from d = 10

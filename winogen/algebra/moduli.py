@@ -15,12 +15,17 @@ from winogen.errors import InvalidType, InvalidValue
 
 Modulus: TypeAlias = Polynomial | str  # the only text among them is INFINITY
 
+FOURIER = "fourier"  # all factors of x^n - 1, whatever n is
+MOST_FOURIER = 32
 _X = Polynomial([0, 1])
 _FORM = "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'"
 
 
 def parse_moduli(moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
-    """Return moduli, in any form that ``winograd`` takes, as monic polynomials and ``INFINITY``."""
+    """Return moduli, in any form that ``winograd`` takes, as monic polynomials and ``INFINITY``.
+
+    "fourier" alone stays what it is: which polynomials that means depends on m + r - 1.
+    """
     if isinstance(moduli, str):
         moduli = split_list(moduli)
     elif not isinstance(moduli, Iterable):
@@ -28,13 +33,23 @@ def parse_moduli(moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
             f"moduli: got {moduli!r} of type {type(moduli).__name__}; "
             "allowed: a list of polynomials, or text such as 'x, x-1, x^2+1'"
         )
-    return tuple(INFINITY if is_infinity(item) else _as_polynomial(item) for item in moduli)
+    items = list(moduli)
+    if len(items) == 1 and isinstance(items[0], str) and items[0].strip().lower() == FOURIER:
+        return (FOURIER,)
+    return tuple(INFINITY if is_infinity(item) else _as_polynomial(item) for item in items)
 
 
 def check_moduli(m: int, r: int, moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
     """Return ``moduli`` parsed, after checking that they are coprime and of total degree m+r-1."""
     m, r, n = check_size(m, r)
     checked = parse_moduli(moduli)
+    if checked == (FOURIER,):
+        if n > MOST_FOURIER:
+            raise InvalidValue(
+                f"moduli: got '{FOURIER}' for F({shown(m)},{shown(r)}) with n = m + r - 1 = "
+                f"{shown(n)}; allowed: n <= {MOST_FOURIER}, whose cosines are computed exactly"
+            )
+        return fourier_moduli(n)
     degree = sum(1 if isinstance(q, str) else q.degree for q in checked)
     if degree != n:
         infinite = INFINITY in checked
@@ -50,6 +65,21 @@ def check_moduli(m: int, r: int, moduli: str | Iterable[object]) -> tuple[Modulu
         for first in checked[:index]:
             _require_coprime(first, second)
     return checked
+
+
+def fourier_moduli(n: int) -> tuple[Modulus, ...]:
+    """Return the factors of x^n - 1 over the real numbers, exactly: the real Fourier transform.
+
+    >>> print(*fourier_moduli(8), sep=", ")
+    x - 1, x + 1, x^2 - (sqrt(2))*x + 1, x^2 + 1, x^2 + (sqrt(2))*x + 1
+    """
+    moduli: list[Modulus] = [Polynomial([-1, 1])]
+    if n % 2 == 0:
+        moduli.append(Polynomial([1, 1]))
+    for j in range(1, (n + 1) // 2):
+        cosine = as_scalar(f"2*cos({2 * j}*pi/{n})")
+        moduli.append(Polynomial([1, -cosine, 1]))
+    return tuple(moduli)
 
 
 def _require_coprime(first: Modulus, second: Modulus) -> None:

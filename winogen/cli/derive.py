@@ -44,12 +44,14 @@ def derive(
     points: str = typer.Option(
         None,
         metavar="P,P,...",
-        help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf.",
+        help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf. "
+        "Default: good ones up to m + r - 1 = 13, moduli from 14 on.",
     ),
     moduli: str = typer.Option(
         None,
         metavar="POLYNOMIALS",
-        help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed.",
+        help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed. "
+        "fourier: all factors of x^(m+r-1) - 1.",
     ),
     stride: int = typer.Option(
         1,
@@ -72,7 +74,7 @@ def derive(
 
     What is in the catalog was searched for before; other programs are kept in the cache folder.
     """
-    from winogen.algebra.points import DEFAULT_SIZES
+    from winogen.algebra.circle import LARGEST
     from winogen.codegen import transforms
     from winogen.errors import InvalidValue
     from winogen.program.summation import check_order
@@ -85,10 +87,10 @@ def derive(
             "matrices: got it with --format c; allowed: with text, json, latex, numpy"
         )
     longest = -(-r // max(stride, 1))  # of the parts of the filter
-    if points is moduli is None and min(m, longest) > 1 and m + longest - 1 > max(DEFAULT_SIZES):
+    if points is moduli is None and min(m, longest) > 1 and m + longest - 1 > LARGEST:
         raise InvalidValue(
             f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: "
-            f"n <= {max(DEFAULT_SIZES)} for default points, else give --points or --moduli"
+            f"n <= {LARGEST} by default, else give --points or --moduli"
         )
     default = points is moduli is None and order == "program"
     if format is Format.c and default and transforms.is_shipped(m, r, stride=stride):
@@ -118,15 +120,15 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
     """({kind: Program}, what `textbook.search` says of their lengths): shipped, kept or found."""
     from winogen.cli.kept import kept
     from winogen.codegen import textbook, transforms
-    from winogen.progress import working
+    from winogen.progress import counting
 
     if order != "program":
         return transforms.shorten(algorithm, order), None
     key = textbook.digest(algorithm)
 
     def search() -> Stages:
-        with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-            return textbook.search(algorithm, jobs=2 if (os.cpu_count() or 1) > 1 else 1)
+        with counting(f"searching for short programs of F({algorithm.m}, {algorithm.r})") as step:
+            return textbook.search(algorithm, min(os.cpu_count() or 1, 3), step)
 
     def check(data: Stages) -> tuple[Programs, Stages]:
         return textbook.checked(algorithm, data), data

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ from winogen.program.kinds import KINDS
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.program import Program
+    from winogen.program.search.candidate import PricedProgram
+    from winogen.progress import Step
 
 FILE = "programs.json"
 
@@ -48,31 +52,56 @@ def programs(algorithm: BilinearAlgorithm) -> dict[str, Program]:
     return transforms.shorten(algorithm) if known is None else checked(algorithm, known)
 
 
-def search(algorithm: BilinearAlgorithm, jobs: int = 1) -> dict[str, Any]:
+def search(
+    algorithm: BilinearAlgorithm, jobs: int = 1, step: Step = lambda done, total, name: None
+) -> dict[str, Any]:
     """Return {kind: {"program": as JSON, "naive", "hierarchy", "best", "rescaled": instructions}}.
 
     "naive" sums row by row, "hierarchy" shares sub-expressions, "best" is the program,
     "rescaled" what the header of the same algorithm takes, whose rows and columns are scaled.
-    ``jobs``: processes that share the work; the result is the same for any number.
+    ``jobs``: processes that share the work; the result is the same for any number. ``step`` is told
+    how far the search is.
     """
+    from winogen.program.search.scaling import RANKED, shortest_transforms
+
     kinds = list(algorithm.matrices)
-    if jobs == 1:
-        rescaled = _rescaled(algorithm)
-        found = [_as_they_stand(algorithm, kind) for kind in kinds]
-    else:
-        # Spawned, since a progress display is a thread, which a forked child would not have.
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            last = pool.submit(_rescaled, algorithm)  # what takes longest begins first
-            found = list(pool.map(_as_they_stand, [algorithm] * len(kinds), kinds))
-            rescaled = last.result()
-    return {kind: {**one, "rescaled": rescaled[kind]} for kind, one in zip(kinds, found)}
+    total = len(kinds) + 1
+    found: dict[str, dict[str, Any]] = {}
+    ranked = {}
+
+    def done(kind: str, one: dict[str, Any]) -> None:
+        found[kind] = one
+        step(len(found), total, f"the {kind} transform")
+
+    # Others take inputs and outputs. The filters' search stays here, with all that it keeps: the
+    # scales of inputs and outputs decide what of it comes last.
+    with _pool(min(jobs - 1, len(RANKED))) as submit:
+        others = {kind: submit(_ranked, algorithm, kind) for kind in RANKED}
+        done("filter", _as_they_stand(algorithm, "filter"))
+        for kind, wait in others.items():
+            one, ranked[kind] = wait()
+            done(kind, one)
+    programs = shortest_transforms(algorithm, ranked=ranked).programs
+    step(total, total, "all together")
+    rescaled = {kind: program.counts().instructions for kind, program in programs.items()}
+    return {kind: {**found[kind], "rescaled": rescaled[kind]} for kind in kinds}
 
 
-def _rescaled(algorithm: BilinearAlgorithm) -> dict[str, int]:
-    from winogen.program import shortest_transforms
+@contextmanager
+def _pool(jobs: int) -> Iterator[Callable[..., Callable[[], Any]]]:
+    """Yield submit(function, *arguments) -> wait(), by so many processes; by this one if 0."""
+    if jobs < 1:
+        yield partial
+        return
+    # Spawned, since a progress display is a thread, which a forked child would not have.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield lambda function, *arguments: pool.submit(function, *arguments).result
 
-    programs = shortest_transforms(algorithm).programs
-    return {kind: program.counts().instructions for kind, program in programs.items()}
+
+def _ranked(algorithm: BilinearAlgorithm, kind: str) -> tuple[dict[str, Any], list[PricedProgram]]:
+    from winogen.program.search.scaling import ranking
+
+    return _as_they_stand(algorithm, kind), ranking(algorithm, kind)
 
 
 def _as_they_stand(algorithm: BilinearAlgorithm, kind: str) -> dict[str, Any]:

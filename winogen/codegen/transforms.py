@@ -415,6 +415,7 @@ def derive(
 ) -> tuple[BilinearAlgorithm, str]:
     """Return an algorithm and its provenance, for given points or moduli or the default ones."""
     from winogen import algebra
+    from winogen.algebra.circle import SOURCE as DEFAULT_MODULI
 
     if stride > 1:
         for name, value in (("points", points), ("moduli", moduli)):
@@ -425,7 +426,7 @@ def derive(
                 )
         algorithm = algebra.strided(m, r, stride)
         return algorithm, "the polyphase parts of the filter: " + "; ".join(
-            f"F({m}, {len(taps)})" + _on_points(algebra.cook_toom(m, len(taps)).points)
+            f"F({m}, {len(taps)})" + _made_of(algebra.cook_toom(m, len(taps)))
             for taps in algebra.strided_parts(r, stride)
         )
     if moduli is not None:
@@ -433,13 +434,16 @@ def derive(
     algorithm = algebra.cook_toom(m, r, points)
     if points is not None:
         return algorithm, "given by the caller"
+    if algorithm.moduli:
+        return algorithm, DEFAULT_MODULI
     if not algorithm.points:
         return algorithm, "one product per coefficient, nothing to transform"
     return algorithm, algebra.default_points(m, r).source
 
 
-def _on_points(points: tuple[Any, ...] | None) -> str:
-    return " on " + ", ".join(map(str, points)) if points else ""
+def _made_of(algorithm: BilinearAlgorithm) -> str:
+    values = algorithm.moduli or algorithm.points
+    return " on " + ", ".join(map(str, values)) if values else ""
 
 
 def _digest_name(algorithm: BilinearAlgorithm) -> str:

@@ -18,7 +18,7 @@ from winogen.records import AXES, COMPUTED_TYPES, FILTER_TYPES, PRODUCT_TYPES, P
 from winogen.typing import Edge
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
-MOST_POINTS = 18  # default points end here
+MOST_POINTS = 18  # of a tile by default; programs of larger ones take minutes to find
 MOST_STRIDE = 4  # of tiles: beyond, they read far more than they share
 
 
@@ -291,12 +291,17 @@ def _set(name: str, value: Any) -> Points:
     return Points(name, tuple(str(item) for item in parse(value)))
 
 
-def _degree(points: Points) -> int:
-    """How many inputs a set is for: one per point, and the degrees of all moduli together."""
+def _degree(points: Points) -> int | None:
+    """How many inputs a set is for: one per point, and the degrees of all moduli together.
+
+    None where it is for any number: "fourier".
+    """
     if points.kind == "points":
         return len(points.items)
-    from winogen.algebra.moduli import parse_moduli
+    from winogen.algebra.moduli import FOURIER, parse_moduli
 
+    if points.items == (FOURIER,):
+        return None
     return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(points.items))
 
 
@@ -323,6 +328,13 @@ def _fit(
             )
         return tile
     degree = _degree(points)
+    if degree is None:
+        if tile is None:
+            raise InvalidValue(
+                f"{name}: got {points.text} along the {axis} without tile; allowed: with tile=, "
+                "since it is for tiles of any size"
+            )
+        degree = tile + taps - 1
     m = degree - taps + 1
     if m < 1 or (tile is not None and m != tile):
         needed = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
 _NETWORKS, _FINALISTS = 10, 3
+_LARGE = 24  # rows or columns; with more, one network counts, and few tries of lowering it
 _DIGITS = 50  # of the entries of a matrix
 _ORDERED = 16  # programs that are scheduled where registers are what counts
 _COUNTED = ("instructions", "additions")  # objectives that no network of more gates is better at
@@ -69,15 +70,19 @@ def candidates(
         chosen = sorted(growth, key=lambda n: (growth[n] > limit, len(n.gates), growth[n]))
     if objective in _COUNTED:
         chosen = [n for n in chosen if len(n.gates) <= len(chosen[0].gates) + _SLACK]
-    chosen = chosen[:_NETWORKS]
+    large = max(len(matrix), len(matrix[0])) > _LARGE
+    networks, finalists, early, late = (
+        (2, 1, 1, 3) if large else (_NETWORKS, _FINALISTS, _FIRST, _SECOND)
+    )
+    chosen = chosen[:networks]
 
     def lowered(network: Network, tries: int) -> list[PricedProgram]:
         return lowered_candidates(network, names, free_outputs, free_inputs, tries)
 
-    first = {network: min(map(cost, lowered(network, _FIRST))) for network in chosen}
+    first = {network: min(map(cost, lowered(network, early))) for network in chosen}
     result: list[PricedProgram] = []
-    for network in sorted(chosen, key=lambda network: first[network])[:_FINALISTS]:
-        result += lowered(network, _SECOND)
+    for network in sorted(chosen, key=lambda network: first[network])[:finalists]:
+        result += lowered(network, late)
     fewest = min((c.counts.instructions for c in result if c.growth <= limit), default=math.inf)
     for network in careful:  # what is found never costs more than that
         if objective not in _COUNTED or len(network.gates) <= fewest:

@@ -10,7 +10,7 @@ each product, and the filter transform, which runs once and not for every tile, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.errors import VerificationError
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
     from winogen.program.search.network import Network
 
+ERROR_LIMIT = 1.75
+# Transforms that run for every tile -> which of their scales are free, and names.
+RANKED = {
+    "input": ("free_outputs", Names("d", "v")),
+    "output": ("free_inputs", Names("p", "y")),
+}
 _CHOICES = 4  # equally good programs for input and output that are combined
 
 
@@ -47,13 +53,16 @@ def shortest_transforms(
     filter_objective: str | None = None,
     *,
     registers: int | None = None,
-    error_limit: float | None = 1.75,
+    error_limit: float | None = ERROR_LIMIT,
+    ranked: Mapping[str, list[PricedProgram]] | None = None,
 ) -> ShortTransforms:
     """Programs for B^T, G and A^T of a bilinear algorithm, rows and columns rescaled to suit.
 
     ``objective`` is for the transforms of inputs and outputs, which run for every tile, and by
-    default for the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result
-    is exact: every program computes its matrix of the rescaled algorithm, which is verified.
+    default for the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. ``ranked``:
+    what ``ranking`` found for input and output, with the same objective and limit, perhaps in
+    another process. The result is exact: every program computes its matrix of the rescaled
+    algorithm, which is verified.
 
     >>> from winogen.algebra import cook_toom
     >>> short = shortest_transforms(cook_toom(4, 3, "0, 5/8, -5/8, 3/2, -3/2, inf"))
@@ -63,17 +72,9 @@ def shortest_transforms(
     check_objective(objective)
     filter_objective = filter_objective or objective
     check_objective(filter_objective)
-    into, out = Names("d", "v"), Names("p", "y")
-    # The matrices as they are take part: where freedom saves nothing, the filters decide.
-    inputs = candidates(algorithm.bt, objective, names=into, error_limit=error_limit)[:1]
-    inputs += candidates(
-        algorithm.bt, objective, free_outputs=True, names=into, error_limit=error_limit
-    )
-    outputs = candidates(algorithm.at, objective, names=out, error_limit=error_limit)[:1]
-    outputs += candidates(
-        algorithm.at, objective, free_inputs=True, names=out, error_limit=error_limit
-    )
-    inputs, outputs = _equal(inputs, objective), _equal(outputs, objective)
+    if ranked is None:
+        ranked = {kind: ranking(algorithm, kind, objective, error_limit) for kind in RANKED}
+    inputs, outputs = (ranked[kind] for kind in RANKED)
     filters = _filter_networks(algorithm.g, filter_objective)
     best: tuple[tuple[float, ...], PricedProgram, PricedProgram] | None = None
     for first in inputs:
@@ -87,16 +88,16 @@ def shortest_transforms(
     _, first, last = best
     pool = [_input_factors(candidate) for candidate in inputs]
     first = _refined(algorithm, first, last, pool, filters, objective)
-    ranking = candidates(
+    filter_ranking = candidates(
         algorithm.g,
         filter_objective,
         names=Names("g", "u"),
         error_limit=error_limit,
         factors=tuple(_factors(first, last)),
     )
-    filter_program = scheduled(ranking, Names("g", "u"), filter_objective, registers)
-    input_program = scheduled([first], into, objective, registers)
-    output_program = scheduled([last], out, objective, registers)
+    filter_program = scheduled(filter_ranking, Names("g", "u"), filter_objective, registers)
+    input_program = scheduled([first], RANKED["input"][1], objective, registers)
+    output_program = scheduled([last], RANKED["output"][1], objective, registers)
     scaled = algorithm.scale(input=_input_factors(first), output=_output_factors(last))
     if not scaled.verify():
         raise VerificationError("the rescaled algorithm is wrong")
@@ -104,6 +105,21 @@ def shortest_transforms(
     filter_program.verify(scaled.g)
     output_program.verify(scaled.at)
     return ShortTransforms(scaled, input_program, filter_program, output_program)
+
+
+def ranking(
+    algorithm: BilinearAlgorithm,
+    kind: str,
+    objective: str = "instructions",
+    error_limit: float | None = ERROR_LIMIT,
+) -> list[PricedProgram]:
+    """Equally good programs of "input" or "output", which differ in the scales left to filters."""
+    free, names = RANKED[kind]
+    matrix = algorithm.matrices[kind]
+    # The matrices as they are take part: where freedom saves nothing, the filters decide.
+    found = candidates(matrix, objective, names=names, error_limit=error_limit)[:1]
+    found += candidates(matrix, objective, names=names, error_limit=error_limit, **{free: True})
+    return _equal(found, objective)
 
 
 def _equal(ranking: Sequence[PricedProgram], objective: str) -> list[PricedProgram]:

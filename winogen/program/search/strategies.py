@@ -91,7 +91,7 @@ _RUNS = {1: 1, 2: 8, 3: 32, 4: 48, 5: 24, 6: 8}
 _WIDE_RUNS = {**_RUNS, **dict.fromkeys(range(7, 10), 24), **dict.fromkeys(range(10, 17), 8)}
 
 
-_ROWS, _WIDE_ROWS = 16, 24  # more are not searched for
+_ROWS, _WIDE_ROWS = 13, 24  # more are not searched for
 
 
 @register_strategy("incidence")

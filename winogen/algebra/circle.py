@@ -1,0 +1,90 @@
+"""Moduli between Cook-Toom's points and Fourier's: real points and points of the unit circle.
+
+The real numbers with infinity are a great circle of Riemann's sphere. With all n points on it the
+error of F(m, r) grows about threefold from n to n + 1. The unit circle is another great circle,
+which meets it in 1 and -1. The moduli x^2 - 2 cos(t) x + 1 take k pairs of points there, for one
+product more each: k = 0 is Cook-Toom, and with k = (n - 1) // 2 all points are roots of unity, the
+real Fourier transform. The least errors lie in between, where about a third of the points are real.
+
+Source: Winograd, Arithmetic Complexity of Computations, 1980 (moduli of degree 2); Barabasz &
+Gregg, arXiv 1905.05233 (that they are accurate).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from winogen.algebra.moduli import Modulus
+from winogen.algebra.points import INFINITY, check_size
+from winogen.algebra.polynomial import Polynomial
+from winogen.algebra.size import shown
+from winogen.errors import InvalidValue
+
+MODULI_FROM = 14  # n of the smallest tiles whose default is moduli
+LARGEST = 48  # n of the largest that have a default
+SOURCE = (
+    "real points spread as tangents, and pairs on the unit circle: the family from Cook-Toom to "
+    "Fourier of this project, at the number of pairs where its error is about least"
+)
+_REAL, _CIRCLE = 12, 16  # largest denominators of real points and of 2 cos(t)
+_X = Polynomial([0, 1])
+
+
+def default_moduli(m: int, r: int) -> tuple[Modulus, ...]:
+    """Return well conditioned rational moduli for F(m, r), a function of n = m + r - 1 <= 48.
+
+    They take n + n // 3 - 1 products. Defined from n = 6 on; ``cook_toom`` takes them by itself
+    from n = 14 on.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        n < 6 or n > 48, or m or r is no integer >= 1.
+
+    >>> print(*default_moduli(8, 3), sep=", ")
+    x - 3/11, x + 3/11, x - 1, x + 1, x - 11/3, x + 11/3, x^2 - x + 1, x^2 + x + 1
+    """
+    m, r, n = check_size(m, r)
+    if not 6 <= n <= LARGEST:
+        raise InvalidValue(
+            f"m, r: got F({shown(m)},{shown(r)}) with n = m + r - 1 = {shown(n)}; "
+            f"allowed: n from 6 to {LARGEST} for default moduli, else give points or moduli"
+        )
+    return between(n, n // 3 - 1)
+
+
+@lru_cache(maxsize=64)
+def between(n: int, pairs: int) -> tuple[Modulus, ...]:
+    """Return moduli of total degree n, ``pairs`` of degree 2 on the unit circle, others linear.
+
+    Both kinds are evenly spread over their circle and rounded to small fractions; in pairs of
+    opposite signs, which makes transforms short. ``pairs``: from 0 to (n - 1) // 2.
+    """
+    reals = n - 2 * pairs
+    moduli: list[Modulus] = []
+    # Of 4 k points tan(pi j / 4 k), 0 and infinity are two; of 4 k + 2, shifted by half a step,
+    # 1 and -1. Of an odd number 0 is one.
+    half = reals % 4 == 2
+    if not half:
+        moduli += [_X] if reals % 2 else [_X, INFINITY]
+    for j in range(reals // 2 if half or reals % 2 else reals // 2 - 1):
+        point = _rounded(math.tan((j + half / 2 + (not half)) * math.pi / reals))
+        moduli += [Polynomial([-point, 1]), Polynomial([point, 1])]
+    cosines = [
+        Fraction(2 * math.cos(math.pi * j / (pairs + 1))).limit_denominator(_CIRCLE)
+        for j in range(1, pairs // 2 + 1)
+    ]
+    middle = [Fraction(0)] * (pairs % 2)
+    moduli += [
+        Polynomial([1, -c, 1]) for c in [*cosines, *middle, *(-c for c in reversed(cosines))]
+    ]
+    return tuple(moduli)
+
+
+def _rounded(point: float) -> Fraction:
+    """A simple fraction near a positive number; that of 1 / p is one over that of p."""
+    if point > 1:
+        return 1 / _rounded(1 / point)
+    return Fraction(point).limit_denominator(_REAL)
