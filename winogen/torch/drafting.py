@@ -216,8 +216,8 @@ class Drafts:
             self._refused = dict(self._proof["refused"])
             errors = self._proof["errors"]
             reading, ceiling = self._read(), int(self._facts["ceiling"])
-            kept = self._compiled(reading, uncut, ceiling)
-            return _Parts(uncut, reading, *kept, Errors(*errors) if errors else None, ceiling)
+            built = self._compiled(reading, uncut, ceiling)
+            return _Parts(uncut, reading, *built, Errors(*errors) if errors else None, ceiling)
         reading = self._read()
         tried: set[str] = set()
 
