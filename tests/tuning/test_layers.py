@@ -20,8 +20,9 @@ COUNTS = {
     "gemm1x1": 92,
     "shapes": 5,
     "axes": 6,
+    "large-kernels": 5,
 }
-MIXED = ("thesis27", "gemm1x1", "shapes", "axes")  # layers of several nets
+MIXED = ("thesis27", "gemm1x1", "shapes", "axes", "large-kernels")  # layers of several nets
 
 
 def test_the_package_has_these_sets():
