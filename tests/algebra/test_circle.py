@@ -94,6 +94,7 @@ def test_fourier_is_nearly_as_accurate_as_direct():
     assert joined < 1.6 * estimate(Direct(14, 3), **LAYER).relative_l2
 
 
+@pytest.mark.thorough
 def test_fourier_computes_a_layer_exactly():
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (1, 3, 7, 9)).astype(np.float32)

@@ -115,6 +115,7 @@ def test_archives_are_listed_and_damaged_ones_told(found, here, monkeypatch):
     assert "is not used" in found()["prebuilt"][-1]["text"]
 
 
+@pytest.mark.thorough
 def test_a_cache_open_to_others_or_closed_to_us_is_told(found, here, monkeypatch):
     folder = here / "open"
     folder.mkdir()

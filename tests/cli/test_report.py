@@ -76,6 +76,7 @@ def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
     assert titles == [f"how accurate each algorithm is on {name}" for name in (LAYER[1], "layer")]
 
 
+@pytest.mark.thorough
 def test_data_are_drawn_where_none_are_given(winogen, folder):
     result = winogen(
         "report", "--layer", "1,4,9,9:4,2,3,3", "--stride", "2,1", "--groups", 2, "-o", "o"

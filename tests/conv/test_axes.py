@@ -74,7 +74,7 @@ def layers(draw):
 
 
 @given(layers())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_integers_are_exact(layer):
     rank, (x_shape, w_shape), options, how, seed = layer
     rng = np.random.default_rng(seed)

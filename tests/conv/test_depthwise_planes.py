@@ -26,6 +26,7 @@ LAYERS = [
 SIZES = [(3, 2), (7, 7), (14, 13), (9, 16), (17, 35), (6, 70)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("isa, layer", turns(ISAS, range(len(LAYERS))))
 def test_planes_of_every_size(isa, layer, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", isa)

@@ -8,6 +8,7 @@ from winogen.kernels import algorithms, general
 from winogen.toolchain import host_targets
 
 
+@pytest.mark.thorough
 def test_degenerate_problems_are_computed_right():
     wrong = list(fuzz.failures(20261122, range(50)))
     assert not wrong, wrong[0][1]

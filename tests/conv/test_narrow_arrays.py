@@ -30,6 +30,7 @@ def bits(array):
     return array.view(np.uint16)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first, last", first(1, ((0, 8), (8, 80))))
 def test_degenerate_problems_are_computed_and_rounded_right(first, last):
     wrong = list(fuzz.failures(20261122, range(first, last), fuzz.narrow_case_of))

@@ -219,6 +219,7 @@ def test_plans_by_familiar_kernels(name):
     assert limited.packed_bytes <= least  # by others, where the familiar have larger filters
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("ldd"), reason="needs ldd")
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 def test_libraries_name_all_that_they_need(dtype):

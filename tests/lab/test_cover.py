@@ -125,6 +125,7 @@ def test_the_list_has_what_computes_every_layer():
             assert usual in [one.tuning for one in direct]
 
 
+@pytest.mark.thorough
 def test_the_list_fits_the_variants_as_they_are():
     """Each has what its template asks for; `winogen lab cover --write` makes the list anew."""
     kinds = {(one.target.name, one.name, getattr(one, "fixed", ())): one for one in listing.read()}

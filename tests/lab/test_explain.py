@@ -195,6 +195,7 @@ def test_wrong_options_are_refused_before_any_work(words, message):
     assert result.exit_code == 2 and message in result.output
 
 
+@pytest.mark.thorough
 def test_the_script_puts_tables_into_the_page(document, tmp_path):
     page = tmp_path / "why.md"
     page.write_text("Before\n<!-- measured: begin -->\nold\n<!-- measured: end -->\nAfter\n")

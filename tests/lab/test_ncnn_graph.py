@@ -36,6 +36,7 @@ def transposed(x, weight, bias, stride, crop):
     return y[:, :, crop : y.shape[2] - crop, crop : y.shape[3] - crop]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("taps, stride, crop", [(4, 2, 3), (2, 2, 0), (4, 2, 1), (3, 1, 1)])
 def test_a_transposed_convolution(taps, stride, crop):
     weight, bias, x = numbers(5, 6, taps, taps), numbers(5), numbers(1, 6, 7, 8)

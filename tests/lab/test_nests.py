@@ -158,6 +158,7 @@ def test_ends_when_the_time_is_over():
     assert one.nest == usual(WANTED.problem(), WANTED.target)
 
 
+@pytest.mark.thorough
 def test_processes_compile_and_a_cluster_does_all(tmp_path):
     pytest.importorskip("joblib")
     with workers(None, jobs=2) as both:

@@ -106,6 +106,7 @@ def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
     assert runs == [3 * (1 + 3 + 8), 3 * (1 + 3 + 8), 3 * (1 + 3), 3]
 
 
+@pytest.mark.thorough
 def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
     rows = [tiny.to_dict(), {**tiny.to_dict(), "name": "other"}]
     (tmp_path / "mine.json").write_text(json.dumps(rows))

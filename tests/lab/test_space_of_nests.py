@@ -105,6 +105,7 @@ def test_in_place_keeps_the_layouts_of_the_arrays():
     assert nests(VGG, TARGETS["avx2"]).values("image") > {"HWC", "CHW"}
 
 
+@pytest.mark.thorough
 def test_ranges_of_users():
     space = nests(VGG, TARGETS["avx2"])
     some = space.restrict(image={"HWC", "CHW"}, block_H={None, 14})

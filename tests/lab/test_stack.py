@@ -61,6 +61,7 @@ def test_vectors_on_the_stack_are_counted(text, found):
     assert list(stack.loops(text)) == found
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("objdump"), reason="needs objdump")
 def test_the_command(tmp_path):
     layer = {"name": "tiny", "input": [1, 16, 8, 8], "weight": [16, 16, 3, 3], "padding": 1}

@@ -191,6 +191,7 @@ def test_fronts_have_nothing_better():
     assert by_cost[0].cost == 8 and str(by_cost[0].candidate) == "0, ±1, inf"
 
 
+@pytest.mark.thorough
 def test_the_symmetric_set_that_costs_no_more_than_the_classic_one():
     classic, better = (
         run(count_task(Candidate(4, 3, points=points)))
@@ -224,6 +225,7 @@ def by_the_tick(monkeypatch):
         monkeypatch.setattr(f"{module}.monotonic", lambda: next(ticks))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["error", "pareto"])
 @pytest.mark.parametrize("seconds", [1, 10, 25, 60, 400])
 def test_a_search_that_runs_out_of_time_has_the_best_so_far(monkeypatch, objective, seconds):

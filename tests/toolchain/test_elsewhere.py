@@ -123,5 +123,6 @@ def test_windows_is_told_what_it_lacks_and_has_all_that_needs_no_kernels(python)
     assert "os.register_at_fork" in refusals[0] and "allowed: Linux, macOS" in refusals[0]
 
 
+@pytest.mark.thorough
 def test_macos_lacks_nothing_that_is_asked_for(python):
     python(DARWIN).finish()

@@ -50,6 +50,7 @@ def test_moduli_of_degree_two():
     assert short.input.counts().instructions <= 9
 
 
+@pytest.mark.thorough
 def test_irrational_points():
     algorithm = cook_toom(4, 3, "0, sqrt(2)/2, -sqrt(2)/2, sqrt(2), -sqrt(2), inf")
     short = shortest_transforms(algorithm)
