@@ -124,6 +124,17 @@ def test_fourier_computes_a_layer_exactly():
     np.testing.assert_array_equal(y, conv2d(x, w, padding=1, algorithm="direct"))
 
 
+@pytest.mark.thorough
+def test_larger_tiles_run_where_rows_are_summed():
+    """20 inputs along the width, without a search for programs."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1, 2, 3, 40), dtype=np.float32)
+    w = rng.standard_normal((2, 2, 1, 3), dtype=np.float32)
+    y = conv2d(x, w, algorithm="mcmr", tile=(1, 18), order="huffman")
+    exact = conv2d(x.astype(float), w.astype(float), algorithm="direct")
+    assert abs(y - exact).max() < 2e-5 * abs(exact).max()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

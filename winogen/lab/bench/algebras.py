@@ -30,6 +30,7 @@ from winogen.tasks.turns import take_turns
 from winogen.tuning.layers import BenchLayer
 
 FOURIER_TILES = (8, 16)  # inputs along an axis, with three multiplications a complex product
+SEARCHED = 8  # inputs of the largest whose programs are searched for: larger ones take minutes
 _POINTS = {3: (4, 6), 5: (2, 4), 7: (2,)}  # kernel -> outputs of tiles by points
 _CALLS = 5  # of a turn; the fastest counts, of the whole and of each stage
 MULTIPLY = STAGES.index("multiply")
@@ -101,7 +102,9 @@ def of_layer(layer: BenchLayer) -> list[Way]:
         ways.append(replace(joined, name=f"F({tile},{kernel}) x^2+1"))
     for n in FOURIER_TILES:
         m = n - kernel + 1
-        options = {"algorithm": "mcmr", "tile": m, "moduli": "fourier"}
+        options: dict[str, Any] = {"algorithm": "mcmr", "tile": m, "moduli": "fourier"}
+        if n > SEARCHED:
+            options["order"] = "huffman"
         ways.append(Way(f"F({m},{kernel}) Gauss FFT", options))
     return [*ways, Way("regular FFT", {"algorithm": "fft"})]
 
