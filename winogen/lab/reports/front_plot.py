@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from winogen.lab.charts import COLORS, GREY, INK, MARKERS, add_legend, few_ticks, new_panels, save
+from winogen.lab.charts import (
+    COLORS,
+    GREY,
+    INK,
+    MARKERS,
+    PAPER,
+    add_legend,
+    few_ticks,
+    new_panels,
+    save,
+)
 from winogen.lab.reports.front import KINDS, MOST_ERROR, Way, ways_of
 from winogen.lab.reports.pareto import staircase
 
@@ -31,6 +41,8 @@ def save_plot(document: dict[str, Any], path: str | Path) -> None:
         axes.set(xscale="log", yscale="log", xlabel="multiplications per output")
         few_ticks(axes.xaxis)
         few_ticks(axes.yaxis)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
         axes.set_title(f"{page['kernel']}×{page['kernel']}", loc="left", fontsize=10)
     panels[0].set_ylabel("predicted error over that of direct convolution")
     add_legend(figure)
@@ -38,12 +50,15 @@ def save_plot(document: dict[str, Any], path: str | Path) -> None:
 
 
 def _name(marked: list[Way], direct: float, axes: Any) -> None:
-    """Write the exact counts of tiles beside them, alternately above and below."""
-    for number, way in enumerate(sorted(marked, key=lambda way: way.per_output)):
-        axes.annotate(
-            f"{way.products} for {way.nested}: {way.mark.replace('x^2', 'x²')}",
-            (way.per_output, way.predicted / direct),
-            textcoords="offset points", fontsize=7.5, color=INK,
-            xytext=(10, 14 + 14 * (number % 3)),
-            arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.6},
-        )  # fmt: skip
+    """Put a letter beside each tile with a mark, and say at the top right which it is."""
+    texts = []
+    for letter, way in zip("abcdefgh", marked):
+        at = way.per_output, way.predicted / direct
+        axes.plot(*at, "o", markersize=11, markerfacecolor="none", color=INK)
+        axes.annotate(letter, at, xytext=(8, 5), textcoords="offset points", fontsize=9, color=INK)
+        name = f"{way.tile}, {way.mark}".replace("x^2", "x²").replace("x", "×").replace("×²", "x²")
+        texts.append(f"{letter}  {way.products} for {way.nested}: {name}")
+    axes.text(
+        0.99, 0.99, "\n".join(texts), transform=axes.transAxes, ha="right", va="top", fontsize=8.5,
+        bbox={"facecolor": PAPER, "edgecolor": GREY, "linewidth": 0.5},
+    )  # fmt: skip
