@@ -78,7 +78,7 @@ def gaussian(n: int, pairs: int) -> tuple[Modulus, ...]:
     a + b i = (1 + t i)^2 / (1 + t^2) lies on the unit circle, and t is the small fraction here.
 
     >>> print(*gaussian(8, 3), sep=", ")
-    x - 1, x + 1, x^2 - 6/5*x + 1, x^2 + 1, x^2 + 6/5*x + 1
+    x - 1, x + 1, x^2 - 42/29*x + 1, x^2 + 1, x^2 + 42/29*x + 1
     """
     most = max(5, pairs)
     halves = [
