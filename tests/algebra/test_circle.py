@@ -1,6 +1,7 @@
 """The family of moduli from Cook-Toom's points to Fourier's, and what is taken by default."""
 
 import math
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from winogen import conv2d
 from winogen.algebra import cook_toom, default_moduli, default_points, join, winograd
-from winogen.algebra.circle import LARGEST, MODULI_FROM, between
+from winogen.algebra.circle import LARGEST, MODULI_FROM, between, gaussian
 from winogen.algebra.moduli import MOST_FOURIER, check_moduli, fourier_moduli
 from winogen.algebra.polynomial import Polynomial
 from winogen.errors import InvalidValue
@@ -19,11 +20,12 @@ from winogen.numerics import Direct, estimate
 LAYER = {"channels": 64, "block": 16, "distribution": "normal", "filters": "float64"}
 
 
+@pytest.mark.parametrize("family", [between, gaussian])
 @settings(max_examples=25, deadline=None)
-@given(st.integers(4, 32), st.data())
-def test_every_member_has_total_degree_n_and_no_common_factors(n, data):
+@given(n=st.integers(4, 32), data=st.data())
+def test_every_member_has_total_degree_n_and_no_common_factors(family, n, data):
     pairs = data.draw(st.integers(0, (n - 1) // 2))
-    moduli = check_moduli(n, 1, between(n, pairs))
+    moduli = check_moduli(n, 1, family(n, pairs))
     assert sum(not isinstance(q, str) and q.degree == 2 for q in moduli) == pairs
     # x -> -x maps the set to itself, which makes transforms even and odd.
     finite = [q for q in moduli if not isinstance(q, str)]
@@ -34,6 +36,25 @@ def test_every_member_has_total_degree_n_and_no_common_factors(n, data):
 @pytest.mark.parametrize("n", [*range(MODULI_FROM, 24), 37, LARGEST])
 def test_every_default_is_a_set_of_moduli(n):
     assert check_moduli(n - 2, 3, default_moduli(n - 2, 3))
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 4])
+def test_complex_points_with_rational_parts_are_joined_by_rational_numbers(pairs):
+    both = join(*[winograd(8, 3, gaussian(10, pairs))] * 2)
+    assert both.verify() and both.products == (3 * 10**2 - (10 - 2 * pairs) ** 2) // 2
+    for kind in ("input", "filter", "output"):
+        assert all(isinstance(x, Fraction) for row in both.matrix(kind) for x in row)
+
+
+def test_joined_products_of_points_on_the_circle_are_as_accurate_as_fouriers():
+    """Nested, a third of the points should be real; joined, the more of the circle the better."""
+    errors = {}
+    for pairs in (2, 4, 7):
+        f = winograd(14, 3, gaussian(16, pairs))
+        errors[pairs] = estimate(join(f, f), **LAYER, fused=True).relative_l2
+    fourier = winograd(14, 3, "fourier")
+    whole = estimate(join(fourier, fourier), **LAYER, fused=True).relative_l2
+    assert errors[7] < 1.1 * whole and errors[7] < errors[4] < errors[2] / 10
 
 
 def test_with_most_pairs_it_is_fourier():
@@ -102,6 +123,17 @@ def test_fourier_computes_a_layer_exactly():
     # x - 1, x + 1 and x^2 + 1: quarters at most.
     y = conv2d(x, w, padding=1, moduli="fourier", tile=2)
     np.testing.assert_array_equal(y, conv2d(x, w, padding=1, algorithm="direct"))
+
+
+@pytest.mark.thorough
+def test_larger_tiles_run_where_rows_are_summed():
+    """20 inputs along the width, without a search for programs."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1, 2, 3, 40), dtype=np.float32)
+    w = rng.standard_normal((2, 2, 1, 3), dtype=np.float32)
+    y = conv2d(x, w, algorithm="mcmr", tile=(1, 18), order="huffman")
+    exact = conv2d(x.astype(float), w.astype(float), algorithm="direct")
+    assert abs(y - exact).max() < 2e-5 * abs(exact).max()
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,16 @@ WRONG = {
     "tile 0": (dict(algorithm="mcmr", tile=0), InvalidValue, ["tile", "got 0", "positive"]),
     "tile nan": (dict(algorithm="mcmr", tile=(2, NAN)), InvalidType, ["tile", "nan"]),
     "tile of three": (dict(algorithm="mcmr", tile=(2, 2, 2)), InvalidValue, ["tile", "(2, 2, 2)"]),
-    "tile too large": (dict(algorithm="mcmr", tile=17), InvalidValue, ["tile", "17", "at most 16"]),
+    "tile too large": (
+        dict(algorithm="mcmr", tile=17),
+        InvalidValue,
+        ["tile", "17", "at most 16", 'algorithm "fft"', 'up to 22 with order="huffman"'],
+    ),
+    "tile too large in any order": (
+        dict(algorithm="mcmr", tile=23, order="huffman"),
+        InvalidValue,
+        ["tile", "23", "at most 22", 'algorithm "fft"'],
+    ),
     "tile rows of winograd1d": (
         dict(algorithm="winograd1d", tile=(2, 4)),
         InvalidValue,

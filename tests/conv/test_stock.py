@@ -112,7 +112,7 @@ def test_a_lesser_target_serves_where_there_is_nothing_for_this_one(bare):
 @pytest.mark.parametrize(
     "options, named",
     [
-        (dict(dtype=np.float64), "float64"),
+        (dict(dtype=np.float64, algorithm="direct"), "float64"),
         (dict(algorithm="im2col"), '"im2col"'),
         (dict(tile=4), r"tile \(4, 4\)"),
         (dict(tile=2, points="0,1,-2,inf"), "points"),
@@ -122,6 +122,19 @@ def test_a_lesser_target_serves_where_there_is_nothing_for_this_one(bare):
 def test_what_is_named_and_not_at_hand_is_told_with_the_cure(bare, options, named):
     with pytest.raises(CompilerNotFound, match=rf"{named}.*no C compiler.*winogen\[compiler\]"):
         layer(**options).plan(SHAPE)
+
+
+def test_what_no_kernel_is_at_hand_for_runs_by_fourier_transforms(bare, monkeypatch):
+    """They need no compiler; what they do not compute, or not so accurately, is refused."""
+    conv, x = layer(np.float64), np.random.default_rng(2).integers(-3, 4, SHAPE).astype(np.float64)
+    assert conv.plan(SHAPE).algorithm == "fft"
+    assert np.allclose(conv(x), convolve(x, conv._weight, padding=((1, 1), (1, 1))), atol=1e-9)
+    monkeypatch.setenv("WINOGEN_PREBUILT", "")
+    execute.forget()
+    assert layer().plan(SHAPE).algorithm == "fft"
+    for options in (dict(tolerance=2e-8), dict(filter_dtype="float16"), dict(dtype=np.float16)):
+        with pytest.raises(CompilerNotFound, match="no C compiler"):
+            layer(**options).plan(SHAPE)
 
 
 def test_a_wrong_request_is_told_as_with_a_compiler(bare):

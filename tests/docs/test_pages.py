@@ -38,7 +38,8 @@ LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
     "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "lab search-loops",
-    "lab regret", "lab explain", "lab stack", "lab strassen",
+    "lab regret", "lab explain", "lab stack", "lab strassen", "lab front", "lab joined",
+    "lab fourier",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}

@@ -88,7 +88,7 @@ def test_the_profiled_twin_computes_the_same(tiny, threads):
     prepared = conv._prepare(x.shape)
     (call,) = prepared.calls
     y = np.empty(prepared.output_shape, np.float32)
-    twin = profile._Profiled(call, weight)
+    twin = profile.ProfiledCall(call.kernel.spec, call.work, weight)
     twin(x, y)
     assert np.array_equal(y, conv(x))
     assert all(seconds > 0 for seconds in twin.seconds[:3])
@@ -122,7 +122,8 @@ def test_bytes_have_stages_and_the_same_bits(layout, groups):
         weight, padding=1, groups=groups, layout=layout, x_scale=1.0, w_scale=0.01, y_scale=1.0
     )
     y = np.empty_like(conv(data))
-    profile._Profiled(conv.bound(data.shape, "int8"), *conv.packs)(data, y)
+    call = conv.bound(data.shape, "int8")
+    profile.ProfiledCall(call.kernel.spec, call.work, *conv.packs)(data, y)
     assert np.array_equal(y, conv(data))
 
 

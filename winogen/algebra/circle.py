@@ -62,7 +62,35 @@ def between(n: int, pairs: int) -> tuple[Modulus, ...]:
     Both kinds are evenly spread over their circle and rounded to small fractions; in pairs of
     opposite signs, which makes transforms short. ``pairs``: from 0 to (n - 1) // 2.
     """
-    reals = n - 2 * pairs
+    cosines = [
+        Fraction(2 * math.cos(math.pi * j / (pairs + 1))).limit_denominator(_CIRCLE)
+        for j in range(1, pairs // 2 + 1)
+    ]
+    return (*_line(n - 2 * pairs), *_circle(cosines, pairs))
+
+
+@lru_cache(maxsize=64)
+def gaussian(n: int, pairs: int) -> tuple[Modulus, ...]:
+    """Return moduli like those of `between`, with roots a + b i of rational a and b.
+
+    All of these lie in one ring over the rational numbers, so that products over several axes are
+    joined (see `winogen.algebra.join`) by small fractions alone. Nested there is no difference.
+    a + b i = (1 + t i)^2 / (1 + t^2) lies on the unit circle, and t is the small fraction here.
+
+    >>> print(*gaussian(8, 3), sep=", ")
+    x - 1, x + 1, x^2 - 42/29*x + 1, x^2 + 1, x^2 + 42/29*x + 1
+    """
+    most = max(5, pairs)
+    halves = [
+        Fraction(math.tan(math.pi * j / (pairs + 1) / 2)).limit_denominator(most)
+        for j in range(1, pairs // 2 + 1)
+    ]
+    cosines = [2 * (1 - t * t) / (1 + t * t) for t in halves]
+    return (*_line(n - 2 * pairs), *_circle(cosines, pairs))
+
+
+def _line(reals: int) -> list[Modulus]:
+    """Linear moduli, whose points are spread as tangents."""
     moduli: list[Modulus] = []
     # Of 4 k points tan(pi j / 4 k), 0 and infinity are two; of 4 k + 2, shifted by half a step,
     # 1 and -1. Of an odd number 0 is one.
@@ -72,15 +100,14 @@ def between(n: int, pairs: int) -> tuple[Modulus, ...]:
     for j in range(reals // 2 if half or reals % 2 else reals // 2 - 1):
         point = _rounded(math.tan((j + half / 2 + (not half)) * math.pi / reals))
         moduli += [Polynomial([-point, 1]), Polynomial([point, 1])]
-    cosines = [
-        Fraction(2 * math.cos(math.pi * j / (pairs + 1))).limit_denominator(_CIRCLE)
-        for j in range(1, pairs // 2 + 1)
-    ]
+    return moduli
+
+
+def _circle(cosines: list[Fraction], pairs: int) -> list[Modulus]:
+    """Moduli of degree 2 for twice these cosines, their opposites, and 0 if pairs are odd."""
     middle = [Fraction(0)] * (pairs % 2)
-    moduli += [
-        Polynomial([1, -c, 1]) for c in [*cosines, *middle, *(-c for c in reversed(cosines))]
-    ]
-    return tuple(moduli)
+    every = [*cosines, *middle, *(-c for c in reversed(cosines))]
+    return [Polynomial([1, -c, 1]) for c in every]
 
 
 def _rounded(point: float) -> Fraction:

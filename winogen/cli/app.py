@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from winogen.cli import (
+    algebras,
     bench,
     bundle,
     cache,
@@ -17,6 +18,7 @@ from winogen.cli import (
     derive,
     doctor,
     explain,
+    front,
     generate,
     loops,
     onnx,
@@ -102,11 +104,15 @@ app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
 app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)
 
 laboratory = App(
-    help="What binds a layer, how well the planner chooses, and loop nests.", no_args_is_help=True
+    help="What binds a layer, which algebra suits it, how well plans are chosen, and loop nests.",
+    no_args_is_help=True,
 )
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
 laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
 laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
+laboratory.command(epilog=front.EXAMPLE)(front.front)
+laboratory.command(epilog=algebras.JOINED)(algebras.joined)
+laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)

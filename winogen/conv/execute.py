@@ -24,6 +24,7 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.spectral import Spectral
 from winogen.conv.stock import at_hand, build_of, stock_of
+from winogen.errors import CompilerNotFound
 from winogen.kernels import FFT, named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
@@ -355,9 +356,15 @@ def prepare(
         way = fourier.checked(problem, request, machine)
         return Spectral(problem, way, request.threads, target)
     measured, kept_to = wisdom.current(target), stock_of(target)
-    ranked = planner.ranked(
-        problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
-    )
+    try:
+        ranked = planner.ranked(
+            problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
+        )
+    except CompilerNotFound:
+        without = fourier.instead(problem, request, machine)
+        if without is None:
+            raise
+        return Spectral(problem, without, request.threads, target)
     found = fourier.faster(problem, request, ranked[0], target, machine)
     if found is not None:
         others = predictions(problem.layer, ranked, target)

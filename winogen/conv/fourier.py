@@ -263,6 +263,20 @@ def faster(
     return found if SAFETY * found.seconds < seconds else None
 
 
+def instead(problem: Problem, request: Request, machine: Machine) -> Way | None:
+    """Return the way for "auto" where no kernel is at hand and nothing compiles, of any size.
+
+    None where transforms do not compute what is asked for, or not as accurately.
+    """
+    layer = problem.layer
+    if request.algorithm != "auto" or layer.dtype not in COMPUTED_TYPES or request.asks_for_numbers:
+        return None
+    try:
+        return checked(problem, request, machine)
+    except InvalidValue:
+        return None
+
+
 def _most_error(layer: Layer, tolerance: float | None) -> float:
     """The most error that "auto" allows: what direct convolution usually has, or a tolerance."""
     most = planner.tolerance_of(layer, tolerance) / planner.MARGIN

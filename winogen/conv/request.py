@@ -19,6 +19,8 @@ from winogen.typing import Edge
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
 MOST_POINTS = 18  # of a tile by default; programs of larger ones take minutes to find
+# ... of transforms that add row by row, which are not searched for; a compiler takes a minute.
+MOST_SUMMED = 24
 MOST_STRIDE = 4  # of tiles: beyond, they read far more than they share
 
 
@@ -172,7 +174,7 @@ def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     sets = _sets(kind, value, layer.kernel, algorithm, along)
     tile = _tile(options.tile, layer.kernel, algorithm, along)
     fitted = tuple(
-        _fit(kind, axis, m, one, taps, stride) if transformed else m
+        _fit(kind, axis, m, one, taps, stride, options.order) if transformed else m
         for axis, m, one, taps, stride, transformed in zip(
             AXES[-layer.rank :], tile, sets, layer.kernel, layer.stride, along
         )
@@ -306,7 +308,13 @@ def _degree(points: Points) -> int | None:
 
 
 def _fit(
-    name: str, axis: str, tile: int | None, points: Points | None, taps: int, stride: int
+    name: str,
+    axis: str,
+    tile: int | None,
+    points: Points | None,
+    taps: int,
+    stride: int,
+    order: str | None,
 ) -> int | None:
     """The tile along an axis; points or moduli determine it, because they are for m + r - 1."""
     if points is not None and stride > 1:
@@ -316,15 +324,23 @@ def _fit(
         )
     taps = -(-taps // stride)  # of the longest part
     if points is None:
-        if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
+        summed = order not in (None, PROGRAM)
+        most = MOST_SUMMED if summed else MOST_POINTS
+        if tile is not None and taps > 1 and tile + taps - 1 > most:
+            others = 'points= or moduli=, or algorithm "fft"'
+            if not summed and taps < MOST_SUMMED:
+                others += (
+                    f', or up to {MOST_SUMMED - taps + 1} with order="huffman", as the short '
+                    "programs of larger tiles take minutes to find"
+                )
             raise InvalidValue(
                 f"tile: got {tile} for the {taps} taps along the {axis}; allowed: at most "
-                f"{MOST_POINTS - taps + 1} without points= or moduli="
+                f"{most - taps + 1}, {others}"
             )
         if tile is None and taps > MOST_POINTS:
             raise Unsupported(
                 f"algorithm: got a kernel {axis} of {taps}; allowed: at most {MOST_POINTS} without "
-                'points=, or algorithm "direct"'
+                'points=, or algorithm "direct" or "fft"'
             )
         return tile
     degree = _degree(points)

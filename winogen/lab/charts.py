@@ -21,17 +21,24 @@ OURS = ("#c1272d", "#f28e8e")  # colors of winogen, where there are two of it
 
 def new_figure(width: float = 10.0, height: float = 4.8) -> tuple[Figure, Axes]:
     """Return a figure of this size, in inches, and its only axes, with faint lines across."""
+    figure, (axes,) = new_panels(1, width, height)
+    return figure, axes
+
+
+def new_panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of this size with so many axes side by side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # no window system needed
-    axes = figure.add_subplot()
-    axes.grid(True, color="0.88", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return figure, axes
+    panels = [figure.add_subplot(1, count, place + 1) for place in range(count)]
+    for axes in panels:
+        axes.grid(True, color="0.88", linewidth=0.8)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    return figure, panels
 
 
 def add_legend(figure: Figure, columns: int = 6) -> None:

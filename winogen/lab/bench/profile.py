@@ -90,21 +90,13 @@ def profile(
     data = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "NHWC" else x
     options |= {**layer.options, "layout": layout_of(layout, layer.rank), "threads": threads}
     prepared = (_bytes if x.dtype == np.int8 else _floats)(layer, data, weight, options)
-    calls = [_Profiled(call, *prepared.packs) for call in prepared.calls]
+    calls = [ProfiledCall(call.kernel.spec, call.work, *prepared.packs) for call in prepared.calls]
     measured: list[tuple[float, ...]] = []
     end = time.perf_counter() + _SECONDS
     while len(measured) < 2 or (len(measured) < _MOST_CALLS and time.perf_counter() < end):
-        for call in calls:
-            call.reset()
-        begin = time.perf_counter()
-        for call in calls:
-            call(data, prepared.output)
-        whole = time.perf_counter() - begin
-        stages = [sum(call.seconds[i] for call in calls) / threads for i in range(3)]
-        measured.append((whole, *stages))
+        measured.append(timed(calls, data, prepared.output))
     # Of the middle call, not the middle of each stage: the parts must make the whole.
     whole, *stages = sorted(measured[1:])[len(measured[1:]) // 2]
-    stages.append(max(0.0, whole - sum(stages)))
     works = tuple(call.work for call in prepared.calls)
     return Profile(
         prepared.problem,
@@ -114,6 +106,18 @@ def profile(
         dict(zip(STAGES, stages)),
         demands(works),
     )
+
+
+def timed(calls: Sequence[ProfiledCall], data: np.ndarray, output: np.ndarray) -> tuple[float, ...]:
+    """Run the kernel calls of a layer once; return the seconds of the whole and of `STAGES`."""
+    for call in calls:
+        call.reset()
+    begin = time.perf_counter()
+    for call in calls:
+        call(data, output)
+    whole = time.perf_counter() - begin
+    stages = [sum(call.seconds[i] / call.threads for call in calls) for i in range(3)]
+    return (whole, *stages, max(0.0, whole - sum(stages)))
 
 
 def _floats(
@@ -177,11 +181,11 @@ def rates(profile: Profile, peak_gflops: float, limits: Limits) -> dict:
     }
 
 
-class _Profiled(Call):
-    """One kernel call of a prepared problem, by the profiled twin of its kernel."""
+class ProfiledCall(Call):
+    """One kernel call, with its packed filters, by the profiled twin of its kernel."""
 
-    def __init__(self, call: Call, *packs: np.ndarray | None):
-        super().__init__(call.kernel.spec.profiled(), call.work, Environment.now(), seconds=0.0)
+    def __init__(self, spec: Any, work: Any, *packs: np.ndarray | None):
+        super().__init__(spec.profiled(), work, Environment.now(), seconds=0.0)
         self._packed = self.pack(*packs)
 
     @property
