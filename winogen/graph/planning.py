@@ -93,9 +93,7 @@ class Planned:
             return 0  # arrays that are no maps are there from their beginning
         batch, *sizes = self.rooms[place.buffer]
         steps = Strides.of(self.settings.layout, *sizes)
-        return (
-            place.channel * steps.channel + row * steps.row + image % batch * steps.image
-        )
+        return place.channel * steps.channel + row * steps.row + image % batch * steps.image
 
     def with_chains(self, chains: Iterable[Chain]) -> Planned:
         """Return the same plan with these chains and no other."""

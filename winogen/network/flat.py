@@ -27,8 +27,9 @@ def with_convolutions(model: Model) -> Any:
             nodes.append(copied(node))
             continue
         source, weight, bias = found
-        filters, pixel = fresh(f"{node.output[0]}.filters", taken), fresh(
-            f"{node.output[0]}.pixel", taken
+        filters, pixel = (
+            fresh(f"{node.output[0]}.filters", taken),
+            fresh(f"{node.output[0]}.pixel", taken),
         )
         tensors.append(model.onnx.numpy_helper.from_array(weight, filters))
         inputs = [source, filters, *([bias] if bias else [])]

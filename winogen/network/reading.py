@@ -11,7 +11,6 @@ from typing import Any
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, Node, Opaque, QConv, simplify
 from winogen.network.flat import with_convolutions
-from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model
 from winogen.onnx.probes import required, sized, usual_sizes
@@ -67,7 +66,9 @@ def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
     return Network(
         model,
-        Graph(inputs, simplify(Graph(graph.inputs, graph.nodes, graph.outputs)).nodes, graph.outputs),
+        Graph(
+            inputs, simplify(Graph(graph.inputs, graph.nodes, graph.outputs)).nodes, graph.outputs
+        ),
         tuple(Array(name, identifiers[name], sizes[name]) for name in inputs),
         tuple(Array(name, identifiers[name], made[name]) for name in made),
         tuple(sizes[name] for name in inputs),  # type: ignore[misc]
@@ -78,7 +79,9 @@ def _made(model: Model) -> list[str]:
     names = [value.name for value in model.graph.output]
     for name in names:
         if not all(size.known for size in model.sizes.get(name, ())) or name not in model.sizes:
-            raise InvalidValue(f"model: got the output {name} of unknown sizes; allowed: known ones")
+            raise InvalidValue(
+                f"model: got the output {name} of unknown sizes; allowed: known ones"
+            )
     return names
 
 
@@ -89,10 +92,7 @@ def _check_types(model: Model) -> None:
             kind = value.type.tensor_type.elem_type
             if kind != tensor.FLOAT:
                 found = tensor.DataType.Name(kind).lower() if kind else "no array"
-                raise InvalidValue(
-                    f"model: got the {what} {value.name} of {found}; allowed: float, which networks "
-                    "in C compute with"
-                )
+                raise InvalidValue(f"model: got the {what} {value.name} of {found}; allowed: float")
 
 
 def _connected(model: Model, reading: Reading) -> Graph:
@@ -111,7 +111,7 @@ def _connected(model: Model, reading: Reading) -> Graph:
                 f"model: got the output {value.name}, which is an input or a constant; allowed: "
                 "what nodes compute"
             )
-        if reading.forms.get(name) == "last" or FORMS["last"] == reading.forms.get(name):
+        if reading.forms.get(name) == "last":
             raise InvalidValue(
                 f"model: got the output {value.name} with its channels last; allowed: NCHW"
             )
@@ -142,7 +142,7 @@ def _kind(node: Node) -> str:
 
 
 def _identifiers(names: Sequence[str]) -> dict[str, str]:
-    """How C calls arrays: as the model does, as far as possible; an output may be an input's twin."""
+    """How C calls arrays: as the model does, as far as possible."""
     taken: set[str] = set()
     found: dict[str, str] = {}
     for name in names:

@@ -85,8 +85,8 @@ def check_packing(target: Target) -> None:
     if target.name in _ANYWHERE or _runs_here(target):
         return
     raise InvalidValue(
-        f"isa: got {target.name}, which this CPU lacks: its kernels pack the filters when a network "
-        f"is generated; allowed: {', '.join(one.name for one in host_targets())}, "
+        f"isa: got {target.name}, which this CPU lacks: kernels pack the filters when a network is "
+        f"generated; allowed: {', '.join(one.name for one in host_targets())}, "
         f"{', '.join(_ANYWHERE)}"
     )
 

@@ -52,6 +52,16 @@ class Files:
     least_arena_bytes: int  # that any arena would need
     weight_bytes: int
     predicted_error: float
+    products: int
+    direct_products: int  # that direct convolution has
+
+    def __str__(self) -> str:
+        return (
+            f"arena {self.arena_bytes:,} bytes, {self.least_arena_bytes:,} of them at one time; "
+            f"weights {self.weight_bytes:,} bytes\n"
+            f"multiplications {self.products:,} (direct: {self.direct_products:,}); "
+            f"predicted error {self.predicted_error:.1e} of the largest output"
+        )
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write all files into a folder, which is made; return their paths. Raises OSError."""
@@ -141,6 +151,7 @@ class _Writer:
             self.plan.least_bytes,
             4 * self.weights.count,
             self.plan.predicted_error,
+            *self.plan.products,
         )
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -179,9 +190,7 @@ class _Writer:
             name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
             about = about_of(one.problem, one.choice, one.spec)
             interface = float_interface(one.spec, one.fields)
-            self.texts |= render_pair(
-                name, one.spec, one.fields, interface, about, self.command
-            )
+            self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
         return self.pairs[key]
 
     def _moving(self, number: int, label: str, step: Step) -> Call:
@@ -220,9 +229,16 @@ class _Writer:
         name = f"{kind.removeprefix('winogen_')}_{number}"
         fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
         values = [(field, getattr(struct, field)) for field in fields]
-        set_ = [f".{field} = {value!r}" for field, value in values if value]
-        self.structs.append((kind, name, wrapped(set_, 4, ", ", ",")))
+        filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
+        self.structs.append((kind, name, wrapped(filled, 4, ", ", ",")))
         return f"&{name}"
+
+    def _spelled(self, field: str, value: float) -> str:
+        """A value of a struct; kinds of maps by their names."""
+        if field != "kind":
+            return repr(value)
+        kinds = self.library.ffi.typeof("enum winogen_map_kinds").elements
+        return str(kinds[int(value)])
 
     # ---- where things are ------------------------------------------------------------------------
 
@@ -322,4 +338,3 @@ def digest(data: bytes) -> int:
 
 def _rows(array: Any) -> str:
     return wrapped(map(spelled, np.asarray(array, np.float32).ravel().tolist()), 4, ", ", ",")
-

@@ -68,7 +68,7 @@ class Reference:
 
     @cached_property
     def exact(self) -> np.ndarray | None:
-        """All floats of its outputs in float64, by winogen's direct convolutions: onnxruntime has none.
+        """All floats of its outputs in float64, by winogen's direct convolutions.
 
         None where nobody knows, as for `errors`.
         """
