@@ -285,3 +285,17 @@ def test_neon_is_not_for_32_bits(tmp_path, winogen):
     assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
     text = (tmp_path / "arm.c").read_text()
     assert '#if defined(__arm__) && !defined(__aarch64__)\n#error "neon is for 64-bit ARM' in text
+
+
+def test_a_layer_or_a_model(refused, winogen, tmp_path):
+    layer = ("--input", "1,4,8,8", "--weight", "4,4,3,3")
+    here = ("-o", tmp_path / "out")
+    assert "input: got none; allowed: --input and --weight" in refused("generate", *here)
+    assert "weight: got none; allowed" in refused("generate", *layer[:2], *here)
+    assert "--weights: got 'file'; allowed: only with a model" in refused(
+        "generate", *layer, "--weights", "file", *here
+    )
+    assert "--padding: got '1'; allowed: only without a model" in refused(
+        "generate", "model.onnx", "--padding", "1", *here
+    )
+    assert not (tmp_path / "out").exists()

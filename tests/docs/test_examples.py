@@ -23,6 +23,7 @@ PRINTS = {
     "filter_photograph.py": r"two passes .* \de-0[67]\nblurred.png .*\nedges.png ",
     "header_in_an_engine.c": r"\nequal to the definition, but for rounding\n$",
     "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",
+    "network_for_a_device.py": r"^arena [\d,]+ bytes.*\ny: off by .* allowed: right\n",
     "points_and_error.py": r"9/16 +0 +-5/2 .*default +22 .*with x\^2 \+ 1: 7 products",
     "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",

@@ -37,9 +37,9 @@ PAGES = {
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
-    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "lab search-loops",
-    "lab regret", "lab explain", "lab stack", "lab strassen", "lab front", "lab joined",
-    "lab fourier",
+    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "generate model.onnx",
+    "lab search-loops", "lab regret", "lab explain", "lab stack", "lab strassen", "lab front",
+    "lab joined", "lab fourier",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
@@ -58,6 +58,7 @@ SLOW_PYTHON = ("docs/conv2d.md", "docs/numbers.md")
 SLOW_SHELL = (
     "docs/accuracy.md",
     "docs/gemm.md",
+    "docs/network.md",
     "docs/standalone.md",
     "docs/tuning.md",
     "examples/README.md",

@@ -140,7 +140,7 @@ def test_installed_rivals_compute_layers_of_8_bits(name, tmp_path):
         for fields in LAYERS:
             layer = BenchLayer.from_dict(fields)
             x, weight = quantized.data(layer)
-            # Where a CPU has no VNNI, onnxruntime adds pairs of products in 16 bits: these must fit.
+            # Where a CPU has no VNNI, onnxruntime adds pairs of products in 16 bits: they must fit.
             weight = np.clip(weight, -64, 64)
             np.save(tmp_path / "x.npy", x)
             np.save(tmp_path / "w.npy", weight)

@@ -1,7 +1,8 @@
-"""`winogen generate` and `generate-gemm`: a layer or a product as self-contained C files."""
+"""`winogen generate` and `generate-gemm`: a layer, a network or a product as self-contained C."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import read, shapes, takes
+from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 
 EXAMPLE = (
@@ -40,9 +42,23 @@ _INTEGERS = "x_dtype x_zero y_dtype y_zero y_scale"
 
 @takes(f"stride padding dilation groups layout activation algorithm {_FLOATS}")
 def generate(
-    input: str = typer.Option(metavar="N,C,H,W", help="Shape of the input."),
-    weight: str = typer.Option(metavar="M,C,KH,KW", help="Shape of the weights."),
     output: Path = _OUTPUT,
+    model: Path = typer.Argument(
+        None, metavar="[MODEL]", help="An ONNX file of float32: its network. Else a layer:"
+    ),
+    input: str = typer.Option(None, metavar="N,C,H,W", help="Shape of a layer's input."),
+    weight: str = typer.Option(None, metavar="M,C,KH,KW", help="Shape of its weights."),
+    input_shape: list[str] = typer.Option(
+        None,
+        metavar="NAME=N,C,H,W",
+        help="With a model, sizes of an input that it leaves open; once for each.",
+    ),
+    weights: str = typer.Option(
+        None,
+        metavar="const|object|file",
+        help="With a model, where its weights are: const (an array in C), object (an object file) "
+        "or file (which the caller maps) (default: const).",
+    ),
     dtype: str = typer.Option(
         None,
         metavar="TYPE",
@@ -67,7 +83,11 @@ def generate(
     name: str = _NAME,
     **options: Any,
 ) -> None:
-    """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
+    """Write one layer, or a network, as C that compiles with `cc -O3` and nothing else.
+
+    A layer is a .c and a .h. A network is a folder with its weights, a test, a Makefile and a
+    CMakeLists.txt.
+    """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
     from winogen.conv.standalone_quantized import standalone_quantized
@@ -78,6 +98,16 @@ def generate(
         "y_scale": y_scale,
     }  # fmt: skip
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
+    if model is not None:
+        layer = {"input": input, "weight": weight, **options, **others}
+        _generate_network(model, output, input_shape, weights, _given(layer))
+        return
+    _refuse(_given({"input_shape": input_shape, "weights": weights}), "input_shape weights", _MODEL)
+    for what, shape in (("input", input), ("weight", weight)):
+        if shape is None:
+            raise InvalidValue(
+                f"{what}: got none; allowed: --input and --weight of a layer, or a model's file"
+            )
     words = {"input": input, "weight": weight, **options, **others}
     sizes, layout = shapes(input, weight, options)
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
@@ -91,6 +121,45 @@ def generate(
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
     _write(output, partial(write, *sizes, **asked), "generate", words)
+
+
+_MODEL = "with a model"
+# What of a layer's options a network has, too.
+_READ = ("tolerance", "algorithm")
+_BOTH = ("isa", "name", *_READ)
+
+
+def _generate_network(
+    model: Path,
+    output: Path,
+    input_shape: list[str] | None,
+    weights: str | None,
+    options: dict[str, Any],
+) -> None:
+    """Write a network; ``options``: those of layers that were given."""
+    from winogen.cli.onnx import shapes_of
+    from winogen.conv.standalone import command_line
+    from winogen.network import generate
+    from winogen.progress import working
+
+    _refuse(options, " ".join(set(options) - {*_BOTH}), "without a model")
+    asked: dict[str, Any] = {**options}
+    asked |= read({name: options[name] for name in _READ if name in options})
+    asked |= _given({"weights": weights})
+    name = f"winogen generate {shlex.quote(model.name)}"
+    command = command_line({**options, "weights": weights}).replace("winogen generate", name, 1)
+    for text in input_shape or ():
+        command += f" --input-shape {shlex.quote(text)}"
+    with working("planning the network and packing its weights"):
+        files = generate(
+            model,
+            input_shapes=shapes_of(input_shape, "input_shape"),
+            **asked,
+            command=command,
+        )
+    for path in files.write(output):
+        typer.echo(path)
+    typer.echo(files)
 
 
 @takes("activation")
@@ -143,8 +212,6 @@ def _write(
 
 def _refuse(options: dict[str, Any], names: str, where: str) -> None:
     """Refuse options that the layer does not have."""
-    from winogen.errors import InvalidValue
-
     for name in names.split():
         if name in options:
             raise InvalidValue(

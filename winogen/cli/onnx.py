@@ -146,8 +146,8 @@ def report(
     typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input)))
 
 
-def shapes_of(texts: list[str] | None) -> dict[str, Any]:
-    """Return sizes by input.
+def shapes_of(texts: list[str] | None, option: str = "input") -> dict[str, Any]:
+    """Return sizes by input; ``option`` is what errors call it.
 
     >>> shapes_of(["x=1,3,224,224"])
     {'x': (1, 3, 224, 224)}
@@ -159,6 +159,6 @@ def shapes_of(texts: list[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equals, sizes = text.rpartition("=")
         if not equals or not name:
-            raise InvalidValue(f"input: got {text!r}; allowed: NAME=N,C,H,W")
-        shapes[name] = integers("input", sizes, *range(1, 9))
+            raise InvalidValue(f"{option}: got {text!r}; allowed: NAME=N,C,H,W")
+        shapes[name] = integers(option, sizes, *range(1, 9))
     return shapes

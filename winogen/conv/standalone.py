@@ -61,7 +61,7 @@ def standalone(
     chosen = planner.choose(problem, request, target, Machine())
     (work,) = chosen.works(problem)
     spec = KernelSpec.of(work)
-    fields, about = spec.values(work), _about(problem, chosen.choice, spec)
+    fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     interface = float_interface(spec, fields)
     return render_pair(name or _name(problem), spec, fields, interface, about, command)
 
@@ -76,7 +76,8 @@ def _name(problem: Problem) -> str:
     return f"conv_{size}_{layer.channels}_{layer.filters}_{kernel}"
 
 
-def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
+def about_of(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
+    """Return lines that say what a layer is, and how it is computed."""
     layer = problem.layer
     ends = (
         f"{before} {axis.before}, {after} {axis.after}"

@@ -25,6 +25,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, shapes
 from winogen.kernels.spec import KernelSpec
+from winogen.records import Strides
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,17 @@ class Planned:
         chosen = zip(self.problems, self.choices)
         works = [work for p, c in chosen if p for work in c.ways[0].candidate.works(p)]
         return tuple(map(KernelSpec.of, works))
+
+    def offset(self, place: Place, row: int = 0, image: int = 0) -> int:
+        """Return where a place begins in its buffer, from a row of an image on, in numbers.
+
+        A window has rows of one image.
+        """
+        if not (place.channel or row or image):
+            return 0  # arrays that are no maps are there from their beginning
+        batch, *sizes = self.rooms[place.buffer]
+        steps = Strides.of(self.settings.layout, *sizes)
+        return place.channel * steps.channel + row * steps.row + image % batch * steps.image
 
     def with_chains(self, chains: Iterable[Chain]) -> Planned:
         """Return the same plan with these chains and no other."""
@@ -292,6 +304,18 @@ def _arena(
     chains: Sequence[Chain],
     itemsize: int,
 ) -> tuple[dict[Buffer, int], int]:
+    lives = lives_of(steps, rooms, chains, itemsize)
+    begins, total = offsets(list(lives.values()))
+    return dict(zip(lives, begins)), total
+
+
+def lives_of(
+    steps: Sequence[Step],
+    rooms: Mapping[Buffer, Shape],
+    chains: Sequence[Chain],
+    itemsize: int,
+) -> dict[Buffer, Life]:
+    """Return of each buffer of a segment its bytes, and the first and last step that touches it."""
     touched: dict[Buffer, list[int]] = {}
     # What a chain reads and writes is in use from its first strip to its last.
     spans = {
@@ -303,9 +327,7 @@ def _arena(
         for place in (step.output, *step.reads):
             if place.buffer[0] == "arena":
                 touched.setdefault(place.buffer, []).extend(spans.get(number, (number,)))
-    lives = [
-        Life(prod(rooms[name]) * itemsize, min(numbers), max(numbers))
+    return {
+        name: Life(prod(rooms[name]) * itemsize, min(numbers), max(numbers))
         for name, numbers in touched.items()
-    ]
-    begins, total = offsets(lives)
-    return dict(zip(touched, begins)), total
+    }

@@ -28,7 +28,6 @@ from winogen.graph.strips import Move
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
-from winogen.records import Strides
 from winogen.records.machine import LINE
 from winogen.toolchain import Library
 from winogen.toolchain.threads import follow
@@ -332,13 +331,7 @@ class Steps:
         if place is None:
             return NOWHERE
         planned, (kind, number) = self.planned, place.buffer
-        offset = 0
-        if place.channel or row or image:  # arrays that are no maps are there from their beginning
-            batch, *sizes = planned.rooms[place.buffer]
-            steps = Strides.of(planned.settings.layout, *sizes)
-            numbers = place.channel * steps.channel + row * steps.row
-            numbers += image % batch * steps.image
-            offset = numbers * np.dtype(planned.settings.dtype).itemsize
+        offset = planned.offset(place, row, image) * np.dtype(planned.settings.dtype).itemsize
         if kind == "arena":
             return self._scratch, self._arena + planned.arena[place.buffer] + offset
         return self._first_slot[kind] + number, offset

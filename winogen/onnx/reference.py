@@ -57,9 +57,9 @@ class Reference:
         None where nobody knows: the output holds no floats, or the model does not run in float64,
         or not in reasonable time.
         """
-        if running is None or self._exact is None or self.original is None:
+        if running is None or self.exact is None or self.original is None:
             return None
-        return errors_of(_numbers(running.outputs), _numbers(self.original.outputs), self._exact)
+        return errors_of(_numbers(running.outputs), _numbers(self.original.outputs), self.exact)
 
     @cached_property
     def original(self) -> Running | None:
@@ -67,8 +67,11 @@ class Reference:
         return started(self.model.proto, self.feed, self.threads)
 
     @cached_property
-    def _exact(self) -> np.ndarray | None:
-        """By winogen's direct convolutions, because onnxruntime has none of float64."""
+    def exact(self) -> np.ndarray | None:
+        """All floats of its outputs in float64, by winogen's direct convolutions.
+
+        None where nobody knows, as for `errors`.
+        """
         feed = {
             n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in self.feed.items()
         }

@@ -1,0 +1,82 @@
+"""Folders of C, made of small models, compiled and run."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from conv.conftest import quick_kernels
+
+from winogen.toolchain import find_compiler
+
+__all__ = ["quick_kernels"]
+
+onnx = pytest.importorskip("onnx.helper") and pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+STRICT = "-Wall -Wextra -Wconversion -Wpedantic -Werror"
+# Compilers for other CPUs, what runs their programs here, and the instruction sets they are for.
+ELSEWHERE = {
+    "neon": ("aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"),
+    "generic": ("arm-linux-gnueabihf-gcc", "qemu-arm", "/usr/arm-linux-gnueabihf"),
+}
+
+
+@pytest.fixture
+def make():
+    """``make(folder, "test")`` runs make there and returns what it prints; it must succeed."""
+
+    def run(folder, target, flags="-O0", isa=None):
+        words = [f"CC={' '.join(find_compiler().command)}"]
+        if isa is not None:
+            compiler, runner, root = ELSEWHERE[isa]
+            if not (shutil.which(compiler) and shutil.which(runner)):
+                pytest.skip(f"needs {compiler} and {runner}")
+            words = [f"CC={compiler}", f"RUN={runner} -L {root}"]
+        command = ["make", "-s", target, f"CFLAGS={flags} {STRICT}", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def ends():
+    """Runs a folder's network of one input and one output through a program of its own."""
+
+    def run(folder, x, size, make):
+        (folder / "x.bin").write_bytes(np.ascontiguousarray(x).tobytes())
+        (folder / "net_test.c").write_text(PROGRAM % (x.size, size))
+        make(folder, "net_test", "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
+        subprocess.run(["./net_test"], cwd=folder, check=True)
+        return np.fromfile(folder / "y.bin", np.float32)
+
+    return run
+
+
+# Arrays of exactly their sizes, for the sanitizers; what is not written stays NaN.
+PROGRAM = """
+#include "net.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(void)
+{
+    const size_t in = %d, out = %d;
+    float *const x = malloc(in * sizeof *x), *const y = malloc(out * sizeof *y);
+    void *const arena = aligned_alloc(64, NET_ARENA_BYTES);
+    FILE *file = fopen("x.bin", "rb");
+    if (!x || !y || !arena || !file || fread(x, sizeof *x, in, file) != in) return 1;
+    fclose(file);
+    memset(y, 0xff, out * sizeof *y);
+    memset(arena, 0xff, NET_ARENA_BYTES);
+    net_run(x, y, arena);
+    file = fopen("y.bin", "wb");
+    if (!file || fwrite(y, sizeof *y, out, file) != out) return 1;
+    fclose(file);
+    free(x), free(y), free(arena);
+    return 0;
+}
+"""

@@ -1,0 +1,214 @@
+"""A model as a folder of C: it compiles anywhere, computes the model, and says what it needs."""
+
+import subprocess
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from graph.onnx_models import case_of
+from onnx import helper
+
+from winogen.errors import InvalidValue
+from winogen.network import generate
+from winogen.network.reading import network
+from winogen.network.schedule import schedule
+from winogen.toolchain import find_compiler, host_target
+
+
+def net_of():
+    # tests/onnx has the name of a package; its helpers are found by their file.
+    import importlib.util
+    from pathlib import Path
+
+    path = Path(__file__).parents[1] / "onnx" / "nets.py"
+    spec = importlib.util.spec_from_file_location("nets_of_onnx", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Net()
+
+
+def small(shape=(1, 4, 12, 14)):
+    """Convolutions with seams, a pool, an enlargement, slices of one buffer, two outputs."""
+    net = net_of()
+    a = net.node("Relu", net.norm(net.conv("x", 4, 8), 8))
+    b = net.conv(net.node("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2]), 8, 8, groups=8)
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    c = net.node("Resize", net.node("Sigmoid", b), "", scales, mode="nearest",
+                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+    d = net.conv(net.node("Concat", a, c, axis=1), 16, 8, taps=1)
+    e = net.node("Add", d, net.conv(d, 8, 8))
+    pooled = net.node("AveragePool", e, kernel_shape=[2, 2], strides=[2, 2])
+    flat = net.node("Flatten", pooled)
+    weight = net.constant(net.weights(8 * shape[2] * shape[3] // 4, 5))
+    scores = net.node("Softmax", net.node("Gemm", flat, weight, net.constant(net.weights(5))))
+    return net.model(scores, e, shape=list(shape))
+
+
+def chain(shape=(2, 3, 9, 11)):
+    net = net_of()
+    y = net.conv(net.node("Relu", net.conv("x", 3, 6)), 6, 4, strides=[2, 2])
+    return net.model(y, shape=list(shape))
+
+
+@pytest.mark.parametrize("isa, weights", [(None, "const"), ("neon", "object"), ("generic", "file")])
+def test_it_passes_its_own_test(isa, weights, tmp_path, make):
+    files = generate(small(), isa=isa or host_target().name, weights=weights)
+    files.write(tmp_path)
+    assert make(tmp_path, "test", isa=isa).count(": right") == 2
+    assert files.least_arena_bytes <= files.arena_bytes <= 1.1 * files.least_arena_bytes
+
+
+def test_its_own_test_can_fail(tmp_path, make):
+    generate(chain(), isa="generic").write(tmp_path)
+    (tmp_path / "net_weights.c").write_text(
+        (tmp_path / "net_weights.c").read_text().replace("e-01f", "e+00f")
+    )
+    with pytest.raises(AssertionError, match="WRONG"):
+        make(tmp_path, "test")
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 11)])
+def test_it_computes_the_model_within_its_arrays(shape, tmp_path, make, ends):
+    model = chain(shape)
+    generate(model, isa="generic").write(tmp_path)
+    x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    y = ends(tmp_path, x, wanted.size, make)
+    assert np.abs(y - wanted.ravel()).max() <= 1e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.thorough
+def test_random_models(tmp_path, make, ends):
+    """What is not refused computes what onnxruntime does."""
+    computed = 0
+    for index in range(30):
+        case = case_of(20261125, index)
+        (x, *others) = case.feeds[0].values()
+        if others or x.dtype != np.float32 or not x.size:
+            continue
+        try:
+            files = generate(case.model, isa="generic", input_shapes={"x": x.shape})
+        except InvalidValue:
+            continue
+        if len(case.model.graph.output) > 1:
+            continue
+        (wanted,) = ort.InferenceSession(case.model.SerializeToString()).run(None, {"x": x})
+        folder = tmp_path / str(index)
+        files.write(folder)
+        y = ends(folder, x, wanted.size, make)
+        assert np.abs(y - wanted.ravel()).max() <= 1e-4 * np.abs(wanted).max(), index
+        computed += 1
+    assert computed >= 3
+
+
+def test_two_networks_are_linked_to_one_program(tmp_path):
+    for name in ("one", "two"):
+        generate(small(), name=name, isa="generic").write(tmp_path)
+    main = '#include "one.h"\n#include "two.h"\nint main(void) { return !one_run || !two_run; }\n'
+    (tmp_path / "main.c").write_text(main)
+    sources = [path.name for path in tmp_path.glob("*.c") if not path.name.endswith("_test.c")]
+    command = [*find_compiler().command, "-O0", *sources, "-lm", "-o", "both"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./both"], cwd=tmp_path, check=True)
+
+
+def test_the_same_model_gives_the_same_bytes():
+    assert generate(small(), isa="neon").contents == generate(small(), isa="neon").contents
+
+
+def test_damaged_weights_are_refused(tmp_path, make):
+    generate(chain(), isa="generic", weights="file").write(tmp_path)
+    path = tmp_path / "net_weights.bin"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    for damaged in (bytes(data), bytes(data[:-64]), b"", b"winogen2" + bytes(data[8:])):
+        path.write_bytes(damaged)
+        with pytest.raises(AssertionError, match=r"net_weights\.bin: not there, or damaged"):
+            make(tmp_path, "test")
+
+
+def test_arrays_that_live_together_lie_apart():
+    plan = schedule(network(small()), host_target())
+    steps = plan.planned.steps
+    used = {}
+    for number, step in enumerate(steps):
+        for place in (*step.reads, step.output):
+            if place.buffer[0] == "arena":
+                used.setdefault(place.buffer, []).append(number)
+    spans = {
+        (begin, begin + 4 * int(np.prod(plan.planned.rooms[buffer]))): (min(some), max(some))
+        for buffer, some in used.items()
+        for begin in [plan.begins[buffer]]
+    }
+    every = list(spans.items())
+    for place, ((begin, end), (first, last)) in enumerate(every):
+        assert end <= plan.arena_bytes
+        for (other, behind), (start, stop) in every[place + 1 :]:
+            assert end <= other or behind <= begin or last < start or stop < first
+
+
+def test_what_is_not_generated_is_named(tmp_path):
+    net = net_of()
+    y = net.node("Ceil", net.node("HardSigmoid", net.conv("x", 4, 4)), name="up")
+    with pytest.raises(
+        InvalidValue, match=r"nodes of opset 17 that are not generated: .*up \(Ceil"
+    ):
+        generate(net.model(y, shape=[1, 4, 8, 8]))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"name": "a b"}, "name: got 'a b'; allowed: a C identifier"),
+        ({"weights": "here"}, 'weights: got \'here\'; allowed: "const", "object", "file"'),
+        ({"isa": "sse3"}, "isa: got 'sse3'; allowed:"),
+        ({"tolerance": -1}, "tolerance: got -1; allowed:"),
+        (
+            {"input_shapes": {"z": (1, 4, 8, 8)}},
+            "input_shapes: got 'z'; allowed: inputs of the mod",
+        ),
+    ],
+)
+def test_wrong_arguments(options, message):
+    with pytest.raises(InvalidValue) as refused:
+        generate(small(), **options)
+    assert str(refused.value).startswith(message)
+
+
+def test_open_sizes_have_to_be_given():
+    model = chain(("n", 3, "h", "w"))
+    with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 3 x h x w"):
+        generate(model)
+    assert network(model, {"x": (1, 3, 8, 8)}).maps == ((1, 3, 8, 8),)
+
+
+def test_numbers_of_other_types_are_refused():
+    kind = onnx.TensorProto.DOUBLE
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node], "g", [value("x", kind, [1, 1, 2, 2])], [value("y", kind, [1, 1, 2, 2])]
+    )
+    with pytest.raises(InvalidValue, match="model: got the input x of double; allowed: float"):
+        generate(helper.make_model(graph))
+
+
+def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from winogen.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    onnx.save(chain(("n", 3, "h", "w")), "chain.onnx")
+    words = "generate chain.onnx --input-shape x=1,3,8,8 --isa generic --weights object -o made"
+    done = CliRunner().invoke(app, words.split())
+    assert done.exit_code == 0, done.output
+    shapes = {"x": (1, 3, 8, 8)}
+    files = generate("chain.onnx", isa="generic", weights="object", input_shapes=shapes)
+    assert sorted(files.contents) == sorted(path.name for path in (tmp_path / "made").iterdir())
+    head = (tmp_path / "made" / "net.h").read_text()
+    assert "winogen generate chain.onnx --isa generic --weights object" in head
+    data = files.contents["net_weights.bin"]
+    assert (tmp_path / "made" / "net_weights.bin").read_bytes() == data
+    assert str(files) in done.output

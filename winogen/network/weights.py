@@ -1,0 +1,120 @@
+"""All numbers that a network keeps, one behind the other, as its kernels read them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from winogen.codegen.render import cdef, render
+from winogen.codegen.templates import wrapped
+from winogen.conv import memory
+from winogen.conv.execute import Environment, kernel
+from winogen.errors import InvalidValue
+from winogen.graph.convolutions import Scaled
+from winogen.kernels.spec import KernelSpec
+from winogen.network.schedule import Kernel
+from winogen.records import TARGETS, Target
+from winogen.toolchain import host_targets
+from winogen.toolchain.loader import Build
+
+_ALIGNED = 16  # numbers: a cache line
+# Kernels of these pack filters on any CPU: their C is portable.
+_ANYWHERE = ("neon", "generic")
+
+
+class Part(NamedTuple):
+    """An array among the weights."""
+
+    name: str
+    begin: int  # in numbers
+    numbers: np.ndarray
+
+
+class Weights:
+    """Arrays of float32 that are put one behind the other; equal ones once."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._known: dict[bytes, int] = {}
+        self.count = 0
+
+    def add(self, name: str, array: np.ndarray | Scaled) -> int:
+        """Return where an array begins, in numbers."""
+        numbers = np.ascontiguousarray(array, np.float32).reshape(-1)
+        key = numbers.tobytes()
+        if key not in self._known:
+            self._known[key] = self.count
+            self.parts.append(Part(name, self.count, numbers))
+            self.count += -(-numbers.size // _ALIGNED) * _ALIGNED
+        return self._known[key]
+
+    def data(self) -> np.ndarray:
+        """Return all of them; between two are zeros."""
+        whole = np.zeros(self.count, np.float32)
+        for part in self.parts:
+            whole[part.begin : part.begin + part.numbers.size] = part.numbers
+        return whole
+
+    def text(self) -> Iterator[str]:
+        """Yield them as lines of C, with a comment before each."""
+        for part in self.parts:
+            padded = np.zeros(-(-part.numbers.size // _ALIGNED) * _ALIGNED, np.float32)
+            padded[: part.numbers.size] = part.numbers
+            yield f"    /* {part.begin}: {part.name} */"
+            yield wrapped(map(spelled, padded.tolist()), 4, ", ", ",")
+
+
+def spelled(number: float) -> str:
+    """Return a float32 as C spells it, exactly.
+
+    >>> spelled(0.1), spelled(3.0), spelled(float("inf"))
+    ('1.00000000e-01f', '3.00000000e+00f', '__builtin_inff()')
+    """
+    if number != number:
+        return '__builtin_nanf("")'
+    if number in (float("inf"), float("-inf")):
+        return "__builtin_inff()" if number > 0 else "-__builtin_inff()"
+    return f"{number:.8e}f" if number else "0.0f"
+
+
+def check_packing(target: Target) -> None:
+    """Raise InvalidValue for a target whose kernels cannot pack filters on this machine."""
+    if target.name in _ANYWHERE or _runs_here(target):
+        return
+    raise InvalidValue(
+        f"isa: got {target.name}, which this CPU lacks: kernels pack the filters when a network is "
+        f"generated; allowed: {', '.join(one.name for one in host_targets())}, "
+        f"{', '.join(_ANYWHERE)}"
+    )
+
+
+def _runs_here(target: Target) -> bool:
+    return any(
+        target.name == one.name and target.extensions <= one.extensions for one in host_targets()
+    )
+
+
+def packed(one: Kernel, weight: np.ndarray | Scaled) -> np.ndarray:
+    """Return filters as a kernel reads them: its own C packs them, for another CPU's on this one.
+
+    Raises BuildError.
+    """
+    assert sys.byteorder == "little"
+    array = np.ascontiguousarray(weight, np.float32)
+    if _runs_here(one.spec.target):
+        made = kernel(one.spec, Environment.now())
+        struct = made.ffi.new("winogen_conv *", one.fields)
+        return made.pack(struct, 1, array).view(np.float32)
+    library = _foreign(one.spec).load()
+    struct = library.ffi.new("winogen_conv *", one.fields)
+    result = memory.aligned(struct.packed_bytes, "packed weight")
+    pointers = (library.ffi.from_buffer(array), library.ffi.from_buffer(result))
+    library.lib.winogen_pack(struct, *pointers, 1)
+    return result.view(np.float32)
+
+
+def _foreign(spec: KernelSpec) -> Build:
+    return Build(render(spec), cdef(spec), TARGETS["generic"], (), spec.name)

@@ -1,0 +1,340 @@
+"""The files of a network: calls in their order, kernels, weights, and a test of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.standalone import check_name, float_interface, render_pair
+from winogen.codegen.templates import environment, wrapped
+from winogen.conv import arguments
+from winogen.conv.standalone import about_of
+from winogen.graph import maps, runtime
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm
+from winogen.graph.lower import Step
+from winogen.graph.places import Place
+from winogen.graph.relayout import Relayout, turning
+from winogen.graph.whole import GROWTH
+from winogen.network.reading import Network, network
+from winogen.network.schedule import Kernel, Schedule, schedule
+from winogen.network.weights import Weights, check_packing, packed, spelled
+from winogen.onnx.probes import feed_of
+from winogen.onnx.reference import Reference
+from winogen.records import Target
+from winogen.toolchain import host_target
+
+# Where weights are: in C, in an object file, or in a file that the caller maps.
+WEIGHTS = ("const", "object", "file")
+MAGIC = b"winogen1"
+_HEADER = 64  # bytes before the numbers of a file
+
+
+class Call(NamedTuple):
+    """One line of the schedule."""
+
+    label: str
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a network by name, and what there is to say of it."""
+
+    contents: Mapping[str, bytes]
+    arena_bytes: int
+    least_arena_bytes: int  # that any arena would need
+    weight_bytes: int
+    predicted_error: float
+    products: int
+    direct_products: int  # that direct convolution has
+
+    def __str__(self) -> str:
+        return (
+            f"arena {self.arena_bytes:,} bytes, {self.least_arena_bytes:,} of them at one time; "
+            f"weights {self.weight_bytes:,} bytes\n"
+            f"multiplications {self.products:,} (direct: {self.direct_products:,}); "
+            f"predicted error {self.predicted_error:.1e} of the largest output"
+        )
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write all files into a folder, which is made; return their paths. Raises OSError."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, data in self.contents.items():
+            (path / name).write_bytes(data)
+        return [path / name for name in self.contents]
+
+
+def generate(
+    model_or_path: Any,
+    *,
+    name: str = "net",
+    isa: str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    weights: str = "const",
+    tolerance: float | None = None,
+    algorithm: str = "auto",
+    command: str = "winogen.network.generate",
+) -> Files:
+    """Return a model as C that needs no part of winogen, no allocator and no threads.
+
+    ``model_or_path``: an onnx.ModelProto of float32, or a path. ``name``: the prefix of files and
+    functions. ``isa``: an instruction set of `TARGETS` with its extensions, by default this CPU's.
+    ``input_shapes``: sizes of inputs, where the model leaves them open; an open batch is 1.
+    ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``: of every layer, as in `conv2d`.
+    ``command``: what the files say regenerates them.
+
+    Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
+    InvalidType, InvalidValue that names each node that is not generated, and BuildError: packing
+    the filters takes a compiler, or kernels at hand.
+    """
+    check_name(name)
+    arguments.choice("weights", weights, WEIGHTS)
+    target = host_target() if isa is None else arguments.target(isa)
+    check_packing(target)
+    if tolerance is not None:
+        arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    read = network(model_or_path, input_shapes)
+    plan = schedule(read, target, tolerance=tolerance, algorithm=algorithm)
+    return _Writer(name, read, plan, target, weights, command).files()
+
+
+class _Writer:
+    """All that is collected while a network is written."""
+
+    def __init__(
+        self, name: str, read: Network, plan: Schedule, target: Target, where: str, command: str
+    ):
+        self.name, self.read, self.plan, self.target = name, read, plan, target
+        self.where, self.command = where, command
+        self.weights = Weights()
+        self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
+        self.texts: dict[str, str] = {}
+        self.structs: list[tuple[str, str, str]] = []  # type, name and initialisers
+        self.library = runtime.library(host_target(), "float32")
+
+    def files(self) -> Files:
+        """Return everything."""
+        calls = [
+            call
+            for number, step in enumerate(self.plan.planned.steps)
+            for call in self._calls(number, step)
+        ]
+        known = self._known(calls)
+        templates = environment()
+
+        def render(template: str) -> bytes:
+            return str(templates.get_template(f"network/{template}.j2").render(known)).encode()
+
+        name = self.name
+        contents = {f"{name}.h": render("net.h"), f"{name}.c": render("net.c")}
+        contents |= {file: text.encode() for file, text in self.texts.items()}
+        if self.structs:
+            contents |= {f"{name}_maps.h": render("maps.h"), f"{name}_maps.c": render("maps.c")}
+        contents |= self._weight_files(render)
+        contents |= {
+            f"{name}_test.c": render("test.c"),
+            "Makefile": render("Makefile"),
+            "CMakeLists.txt": render("CMakeLists.txt"),
+            "README.md": render("README.md"),
+        }
+        return Files(
+            contents,
+            self.plan.arena_bytes,
+            self.plan.least_bytes,
+            4 * self.weights.count,
+            self.plan.predicted_error,
+            *self.plan.products,
+        )
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def _calls(self, number: int, step: Step) -> list[Call]:
+        label = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
+        kernels = self.plan.kernels[number]
+        if isinstance(step.op, Relayout):
+            return [self._turning(number, label, step, step.op)]
+        if not kernels:
+            return [self._moving(number, label, step)]
+        return [self._convolution(number, label, step, one) for one in kernels]
+
+    def _convolution(self, number: int, label: str, step: Step, one: Kernel) -> Call:
+        op = step.op
+        assert isinstance(op, Conv)
+        interface = float_interface(one.spec, one.fields)
+        slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
+        given = {
+            "input": self._at(step.input),
+            "packed": self._weight(f"filters of {step.label}", packed(one, op.weight)),
+            "bias": "NULL" if op.bias is None else self._weight(f"bias of {step.label}", op.bias),
+            "slopes": "NULL" if slopes is None else self._weight(f"slopes of {step.label}", slopes),
+            "add": self._at(step.add),
+            "add_after": self._at(step.add_after),
+        }
+        pointers = [given[what] for what in interface.reading]
+        workspace = f"arena + {self.plan.workspaces[number]}"
+        function = f"{self._pair(one)}_run"
+        return Call(label, function, (*pointers, self._at(step.output), workspace, "1"))
+
+    def _pair(self, one: Kernel) -> str:
+        """The name of a kernel's pair of files."""
+        key = one.spec, repr(one.fields)
+        if key not in self.pairs:
+            name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
+            about = about_of(one.problem, one.choice, one.spec)
+            interface = float_interface(one.spec, one.fields)
+            self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
+        return self.pairs[key]
+
+    def _moving(self, number: int, label: str, step: Step) -> Call:
+        """What only moves numbers, pools or adds."""
+        planned, op = self.plan.planned, step.op
+        assert not isinstance(op, (Conv, Relayout))
+        struct, parts = maps.struct(
+            self.library,
+            op,  # type: ignore[arg-type]
+            step.input.channels,
+            planned.settings.layout,
+            planned.rooms[step.input.buffer],
+            None if step.add is None else planned.rooms[step.add.buffer],
+            planned.rooms[step.output.buffer],
+        )
+        more: list[str] = []
+        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
+            for what, array in (("scale", op.scale), ("shift", op.shift)):
+                found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
+                more.append(found)
+        if step.add is not None:
+            more.append(self._at(step.add))
+        more += ["NULL"] * (3 - len(more))
+        pointers = (self._at(step.input), self._at(step.output), *more)
+        struct_name = self._struct("winogen_map", number, struct)
+        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers))
+
+    def _turning(self, number: int, label: str, step: Step, op: Relayout) -> Call:
+        struct, _, parts = turning(self.library, op, step.shape, "float32")
+        struct_name = self._struct("winogen_relayout", number, struct)
+        places = self._at(step.input), self._at(step.output)
+        return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))
+
+    def _struct(self, kind: str, number: int, struct: Any) -> str:
+        """The name of a constant struct."""
+        name = f"{kind.removeprefix('winogen_')}_{number}"
+        fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
+        values = [(field, getattr(struct, field)) for field in fields]
+        filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
+        self.structs.append((kind, name, wrapped(filled, 4, ", ", ",")))
+        return f"&{name}"
+
+    def _spelled(self, field: str, value: float) -> str:
+        """A value of a struct; kinds of maps by their names."""
+        if field != "kind":
+            return repr(value)
+        kinds = self.library.ffi.typeof("enum winogen_map_kinds").elements
+        return str(kinds[int(value)])
+
+    # ---- where things are ------------------------------------------------------------------------
+
+    def _at(self, place: Place | None) -> str:
+        """Where channels of a buffer begin, in C."""
+        if place is None:
+            return "NULL"
+        kind, number = place.buffer
+        offset = self.plan.planned.offset(place)
+        if kind == "arena":
+            return f"AT({self.plan.begins[place.buffer] + 4 * offset})"
+        array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
+        return f"{array} + {offset}" if offset else array
+
+    def _weight(self, name: str, array: Any) -> str:
+        return f"w + {self.weights.add(name, array)}"
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def _known(self, calls: Sequence[Call]) -> dict[str, Any]:
+        plan, read = self.plan, self.read
+        inputs, expected, exact = self._example()
+        planned, direct = plan.products
+        feed = [(array, _rows(inputs[array.name])) for array in read.inputs]
+        return {
+            "name": self.name,
+            "NAME": self.name.upper(),
+            "command": self.command,
+            "isa": self.target.name,
+            "flags": " ".join(self.target.flags),
+            "layout": plan.planned.settings.layout,
+            "inputs": read.inputs,
+            "outputs": read.outputs,
+            "signature": ", ".join(
+                [
+                    *(f"const float *{array.identifier}" for array in read.inputs),
+                    *(f"float *{array.identifier}" for array in read.outputs),
+                    "void *arena",
+                ]
+            ),
+            "call_arguments": ", ".join(a.identifier for a in (*read.inputs, *read.outputs)),
+            "numbers": {array.name: prod(array.shape) for array in (*read.inputs, *read.outputs)},
+            "pairs": list(self.pairs.values()),
+            "calls": calls,
+            "structs": self.structs,
+            "functions": FUNCTIONS,
+            "reals": ["float"],
+            "where": self.where,
+            "weights": self.weights,
+            "header": _HEADER,
+            "arena_bytes": -(-plan.arena_bytes // 64) * 64,
+            "least_bytes": plan.least_bytes,
+            "predicted": plan.predicted_error,
+            "limit": GROWTH * plan.predicted_error,
+            "products": planned,
+            "direct_products": direct,
+            "feed": feed,
+            "expected": [(a, _rows(y)) for a, y in zip(read.outputs, expected)],
+            "exact": exact,
+        }
+
+    def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
+        """Numbers for the inputs, and what should come out; whether that is of float64."""
+        model = self.read.model
+        shapes = {array.name: array.shape for array in self.read.inputs}
+        feed = feed_of(model, {**shapes, **model.fixed}, 1)
+        reference = Reference(model, feed, 1)
+        if reference.exact is not None:
+            ends = np.cumsum([prod(array.shape) for array in self.read.outputs])[:-1]
+            return feed, np.split(reference.exact, ends), True
+        from winogen.onnx.loading import session_of
+
+        names = [array.name for array in self.read.outputs]
+        return feed, session_of(model.proto).run(names, feed), False
+
+    def _weight_files(self, render: Any) -> dict[str, bytes]:
+        data, name = self.weights.data().tobytes(), self.name
+        if self.where == "const":
+            return {f"{name}_weights.c": render("weights.c")}
+        if self.where == "object":
+            return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
+        head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
+        return {f"{name}_weights.bin": head.ljust(_HEADER, b"\0") + data}
+
+
+def digest(data: bytes) -> int:
+    """Return what a file of weights is known by: FNV-1a of its 64-bit words.
+
+    >>> hex(digest(bytes(8)))
+    '0xaf63bd4c8601b7df'
+    """
+    value = 0xCBF29CE484222325
+    for word in np.frombuffer(data, "<u8").tolist():
+        value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _rows(array: Any) -> str:
+    return wrapped(map(spelled, np.asarray(array, np.float32).ravel().tolist()), 4, ", ", ",")
