@@ -1,4 +1,4 @@
-"""ONNX's own models of convolutions: of single nodes, and those that were converted from PyTorch."""
+"""ONNX's own models of convolutions: of single nodes, and converted from PyTorch."""
 
 import onnx
 from onnx.backend.test.case import node
