@@ -357,3 +357,11 @@ def test_no_border_leaves_its_arrays_or_the_language(name, border, tmp_path):
     ]
     kind = kinds[index % len(kinds)]
     check(tmp_path, works_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_phase_of_a_transposed_layer_leaves_nothing(layout, tmp_path):
+    """Its outputs lie apart, and what is between them is not touched."""
+    _, one = of_phases(layout, host_targets()[0])
+    assert one.spread is not None
+    check(tmp_path, list(cuts(replace(one, tuning=small(one.tuning)))))
