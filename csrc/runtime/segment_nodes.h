@@ -25,7 +25,7 @@ static int fits_kind(const winogen_layer *l)
     for (int i = 0; i < 2; i++)
         fits &= (sized || l->kernel[i] == 1) && (pool || l->stride[i] == 1) &&
                 (l->kind == MAX_POOL || l->dilation[i] == 1);
-    for (int i = 0; i < 4; i++) fits &= pool || l->padding[i] == 0;
+    for (int i = 0; i < 4; i++) fits &= pool || spreads(l) || l->padding[i] == 0;
     return fits;
 }
 
@@ -61,11 +61,13 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
         sizes &= l->channels >= 1;
         for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->kernel[i], MOST_TAPS);
         for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->dilation[i], MOST_TAPS);
+        const int spread = spreads(l);
         for (int i = 0; sizes && i < 4; i++)
-            sizes &= l->padding[i] <= (l->kernel[i % 2] - 1) * l->dilation[i % 2];
+            sizes &= l->padding[i] <=
+                     (spread ? MOST_TAPS : (l->kernel[i % 2] - 1) * l->dilation[i % 2]);
         if (sizes && (l->kind == SHUFFLE || l->kind == GROUP_NORM))
             sizes = l->channels % l->groups == 0;
-        if (sizes && (l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS))
+        if (sizes && spread)
             sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
     }
     sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&

@@ -78,6 +78,12 @@ static int writes(winogen_array *y, const int64_t *shape, int64_t channel, int64
                   "allowed: layers that fit", (long long)filters);
 }
 
+/* Whether a map spreads channels over pixels: its padding is what is cropped of them. */
+static int spreads(const winogen_layer *l)
+{
+    return l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS;
+}
+
 /* Rows or columns of a map's output. */
 static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
 {
@@ -89,7 +95,7 @@ static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
     case GLOBAL_AVERAGE:
         return 1;
     default:
-        return size * l->kernel[axis];
+        return size * l->kernel[axis] - l->padding[axis] - l->padding[axis + 2];
     }
 }
 
@@ -122,8 +128,7 @@ static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels,
         if (numbers[i] >= 0 && numbers_of(&arrays[numbers[i]]) != l->channels)
             return refuse(message, "layers: got %lld factors; allowed: %lld, one per channel",
                           (long long)numbers_of(&arrays[numbers[i]]), (long long)l->channels);
-    const int spread = l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS;
-    const int64_t factor = spread ? l->kernel[0] * l->kernel[1] : 1;
+    const int64_t factor = spreads(l) ? l->kernel[0] * l->kernel[1] : 1;
     return writes(&arrays[l->output], shape, l->output_channel, l->channels / factor, message);
 }
 

@@ -100,6 +100,31 @@ def test_a_plan_is_what_conv2d_follows(winogen):
     assert winogen(*words[:3], "--source", "--json").exit_code == 2
 
 
+def test_a_plan_of_a_transposed_layer(winogen):
+    """Its weights are C, M, K..., of any number of axes."""
+    words = ("plan", "1,8,40", "8,6,3", "--transposed", "--stride", "2", "--threads", 1)
+    output = winogen(*words, "--output-padding", "1", "--padding", "1").output
+    layer = package.ConvTranspose1d(
+        np.zeros((8, 6, 3), np.float32), stride=2, padding=1, output_padding=1, threads=1
+    )
+    assert output == f"{layer.plan((1, 8, 40))}\n"
+    assert "conv_transpose1d float32 NCW: 1x8x40 * 8x6x3 -> 1x6x80" in output
+    fields = json.loads(winogen(*words, "--json").output)
+    assert fields["output_shape"] == [1, 6, 81]
+    assert all(part["algorithm"] == layer.plan((1, 8, 40)).algorithm for part in fields["parts"])
+    assert "run_part" in winogen(*words, "--source").output
+
+
+@pytest.mark.parametrize("words, match", [
+    (("--output-padding", "1"), "output_padding: got '1'; allowed: only with --transposed"),
+    (("--transposed", "--edge", "direct"), "edge: got 'direct'; allowed: only without"),
+    (("--transposed", "--output-padding", "2"), "output_padding: got (2,); allowed: less than"),
+    (("--transposed", "--algorithm", "winograd2d"), 'algorithm: got "winograd2d" for a transposed'),
+])  # fmt: skip
+def test_what_only_some_layers_have(refused, words, match):
+    assert match in refused("plan", "1,8,40", "8,6,3", *words)
+
+
 def test_commands_have_all_options_of_a_convolution(winogen):
     """One of the list that no command had would be lost in silence."""
     for name in NAMES:

@@ -84,6 +84,58 @@ static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
 static double slope_of(const real *slopes, int64_t at) { return slopes ? (double)slopes[at] : 0; }
 static double added(const array_number *array, int64_t at) { return array ? value_of(array[at]) : 0; }
 
+#if SPREAD
+/* Of all phases of a transposed layer: output (row, x) is pixel ((row, x) + crop) / spread of the
+ * phase that is left, whose filters stand behind those of the phases before it. */
+static int failed(int i, unsigned seed)
+{
+    const winogen_conv *const p = &calls[i];
+    const layer_sizes *const layer = &sizes[i];
+    const int64_t own = p->phase_lanes, filters = layer->groups * own;
+    const int64_t terms = layer->channels * layer->filter_taps;
+    winogen_conv whole = *p;
+    winogen_strides *const arrays[] = { &OUTPUT(&whole), &whole.add, &whole.add_after };
+    for (int k = 0; k < 3; k++) arrays[k]->row /= p->spread_h, arrays[k]->pixel /= p->spread_w;
+    whole.out_height = p->whole_height, whole.out_width = p->whole_width;
+    const int64_t outputs = extent(&whole, OUTPUT(&whole), filters);
+    array_number *input = array_of(p->input_numbers, &seed);
+    real *weight = numbers(layer->groups * layer->filters * terms, &seed);
+    real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
+    real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
+    array_number *add = p->add.image ? array_of(extent(&whole, whole.add, filters), &seed) : NULL;
+    array_number *add_after =
+        p->add_after.image ? array_of(extent(&whole, whole.add_after, filters), &seed) : NULL;
+    array_number *output = exactly(outputs * (int64_t)sizeof(array_number), layer->is_aligned ? 64 : 8);
+    real *packed = exactly(p->packed_bytes, 64);
+    winogen_pack(p, weight, packed, threads[i]);
+    run(i, &(winogen_call){
+        .input = input, .packed = packed, .bias = bias, .slopes = slopes,
+        .add = add, .add_after = add_after, .output = output,
+    });
+    int64_t written = 0;
+    int wrong = 0;
+    for (int64_t k = 0; k < outputs; k++) written += !isnan(value_of(output[k]));
+    wrong += written != p->batch * filters * whole.out_height * whole.out_width;
+    for (int64_t n = 0; n < p->batch; n++)
+        for (int64_t m = 0; m < filters; m++)
+            for (int64_t row = 0; row < whole.out_height; row++)
+                for (int64_t x = 0; x < whole.out_width; x++) {
+                    const int64_t high = row + p->crop_h, wide = x + p->crop_w;
+                    const int64_t phase = high % p->spread_h * p->spread_w + wide % p->spread_w;
+                    const int64_t filter =
+                        m / own * layer->filters + phase * p->phase_filters + m % own;
+                    const double sum = one_output(p, layer, input, weight + filter * terms, n,
+                                                  filter, high / p->spread_h, wide / p->spread_w);
+                    const double y = sum + slope_of(bias, m) + added(add, at(whole.add, n, m, row, x));
+                    const double expected = activated(p, slope_of(slopes, m), y)
+                                          + added(add_after, at(whole.add_after, n, m, row, x));
+                    const double result = value_of(output[at(OUTPUT(&whole), n, m, row, x)]);
+                    wrong += !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING);
+                }
+    free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed);
+    return wrong;
+}
+#else
 /* The layer of a call: where it is dilated, not that of one phase. */
 static winogen_conv layer_of(const winogen_conv *p)
 {
@@ -142,3 +194,4 @@ static int failed(int i, unsigned seed)
     free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed);
     return wrong;
 }
+#endif

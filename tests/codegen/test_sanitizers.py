@@ -157,6 +157,7 @@ def check(folder, works, **options):
         f"#define TOLERANCE {0.25 if spec.precision.products == 'int16' else 0.02}",
         f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
         f"#define DILATED {dict(spec.fixed).get('dilated', 0)}",
+        f"#define SPREAD {dict(spec.fixed).get('spread', 0)}",
         "enum {",
         *(f"    {name.upper()} = {one.code}," for name, one in ACTIVATIONS.items()),
         "};",
@@ -357,3 +358,12 @@ def test_no_border_leaves_its_arrays_or_the_language(name, border, tmp_path):
     ]
     kind = kinds[index % len(kinds)]
     check(tmp_path, works_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index))
+
+
+@pytest.mark.parametrize("phases", (0, 1), ids=("all phases", "one phase"))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_transposed_layers_leave_nothing(layout, phases, tmp_path):
+    """Outputs of a phase lie apart, and what is between them is not touched."""
+    work = of_phases(layout, host_targets()[0])[phases]
+    assert work.spread is not None
+    check(tmp_path, list(cuts(replace(work, tuning=small(work.tuning)))))

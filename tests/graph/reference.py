@@ -11,6 +11,7 @@ from winogen.graph import (
     AveragePool,
     Concat,
     Conv,
+    ConvTranspose,
     GlobalAverage,
     GroupNorm,
     LayerNorm,
@@ -50,6 +51,8 @@ def compute(graph, inputs):
             y = activate(y, op.activation)
             if node.add_after:
                 y = y + values[node.add_after]
+        elif isinstance(op, ConvTranspose):
+            y = activate(scattered(x[0], op), op.activation)
         elif isinstance(op, Affine):
             y = x[0] * op.scale.astype(x[0].dtype)[:, None, None]
             y = y + op.shift.astype(x[0].dtype)[:, None, None]
@@ -86,6 +89,28 @@ def compute(graph, inputs):
             y = spread(x[0], op)
         values[node.output] = y
     return values
+
+
+def scattered(x, op):
+    """Each input, times the kernel, is added to the outputs."""
+    n, channels, *size = x.shape
+    filters, _, *taps = op.weight.shape
+    whole = [
+        (count - 1) * step + k + more
+        for count, step, k, more in zip(size, op.stride, taps, op.output_padding)
+    ]
+    y = np.zeros((n, op.groups, filters // op.groups, *whole), x.dtype)
+    weight = np.asarray(op.weight, x.dtype).reshape(op.groups, -1, *op.weight.shape[1:])
+    parts = x.reshape(n, op.groups, channels // op.groups, *size)
+    for row, column in np.ndindex(*size):
+        added = np.einsum("ngc,gmchw->ngmhw", parts[..., row, column], weight)
+        places = [slice(i * s, i * s + k) for i, s, k in zip((row, column), op.stride, taps)]
+        y[(..., *places)] += added
+    (top, bottom), (left, right) = op.ends
+    y = y[..., top : whole[0] - bottom, left : whole[1] - right].reshape(
+        n, filters, *op.sizes(size)
+    )
+    return y if op.bias is None else y + op.bias.astype(x.dtype)[:, None, None]
 
 
 def largest(x, op):
@@ -138,4 +163,6 @@ def spread(x, op):
         x = x.reshape(n, m, high, wide, height, width).transpose(0, 1, 4, 2, 5, 3)
     else:
         x = x.reshape(n, high, wide, m, height, width).transpose(0, 3, 4, 1, 5, 2)
-    return x.reshape(n, m, height * high, width * wide)
+    y = x.reshape(n, m, height * high, width * wide)
+    top, bottom, left, right = op.crop
+    return y[:, :, top : y.shape[2] - bottom, left : y.shape[3] - right]

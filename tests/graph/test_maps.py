@@ -36,6 +36,8 @@ OPERATORS = (
     (Shuffle(3), 129),
     (Spread((2, 2)), 12),
     (Spread((2, 3), "pixels"), 12),
+    (Spread((2, 2), "channels", (1, 0, 0, 1)), 12),
+    (Spread((2, 3), "pixels", (0, 1, 2, 1)), 12),
 )
 
 

@@ -16,9 +16,12 @@ from winogen.conv import quantized_tiles
 from winogen.conv.planner import predicted_error
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import (
+    Activation,
     Add,
+    Affine,
     Concat,
     Conv,
+    ConvTranspose,
     Graph,
     MaxPool,
     Node,
@@ -58,6 +61,51 @@ def check(graph, inputs, layout, segment=None):
 @given(graphs())
 def test_random_graphs(layout, drawn):
     check(*drawn, layout)
+
+
+# Kernel, stride, padding, output padding, groups: kernels shorter and longer than the stride,
+# missing taps, paddings of whole kernels, more inputs than any output sees.
+TRANSPOSED = (
+    ((2, 2), (2, 2), (0, 0, 0, 0), (0, 0), 1),
+    ((4, 4), (2, 2), (1, 1, 1, 1), (0, 0), 1),
+    ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 2),
+    ((3, 2), (1, 3), (0, 2, 1, 0), (0, 2), 4),
+    ((1, 5), (2, 4), (0, 0, 7, 3), (1, 0), 1),
+    ((3, 3), (1, 1), (1, 1, 1, 1), (0, 0), 2),
+    ((2, 3), (1, 1), (4, 0, 0, 3), (0, 0), 1),
+)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kernel, stride, padding, more, groups", TRANSPOSED)
+def test_transposed_layers(kernel, stride, padding, more, groups, layout):
+    """With what is folded and fused into them, before a convolution and a concatenation."""
+    rng = np.random.default_rng(7)
+
+    def ints(*shape):
+        return rng.integers(-2, 3, shape).astype(np.float32)
+
+    first = ConvTranspose(ints(4, 4 // groups, *kernel), ints(4), stride, padding, more, groups)
+    slopes = np.float32([1, 2, 3, 4])
+    nodes = [
+        Node(first, ("x",), ("a",)),
+        Node(Affine(np.float32([1, -1, 2, 1]), ints(4)), ("a",), ("b",)),
+        Node(Activation(("prelu", slopes)), ("b",), ("c",)),
+        Node(Conv(ints(3, 4, 1, 1)), ("c",), ("d",)),
+        Node(Concat(), ("c", "d"), ("y",)),
+    ]
+    graph = Graph(("x",), nodes, ("y",))
+    assert len(simplify(graph).nodes) == 3
+    check(graph, [rng.integers(-3, 4, (2, 4, 6, 5))], layout)
+
+
+def test_a_transposed_layer_needs_an_output():
+    layer = ConvTranspose(np.ones((1, 1, 2, 2), np.float32), padding=(1, 1, 0, 0))
+    graph = Graph(("x",), [Node(layer, ("x",), ("y",))], ("y",))
+    with pytest.raises(InvalidValue, match="a size whose output has pixels"):
+        Segment(graph).plan([(1, 1, 1, 4)])
+    with pytest.raises(InvalidValue, match="allowed: 1 channels"):
+        Segment(graph).plan([(1, 2, 3, 4)])
 
 
 def dense_block():

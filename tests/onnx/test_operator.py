@@ -1,20 +1,13 @@
 """The operator Conv in onnxruntime: ONNX's own models, planned and plain, and what it refuses."""
 
-import warnings
-
 import numpy as np
-import onnx.backend.test
+import onnx
 import pytest
-from onnx.backend.test.loader import load_model_tests
 
-with warnings.catch_warnings():  # those of other operators' models
-    warnings.simplefilter("ignore")
-    from onnx.backend.test.case.node import collect_testcases
+from . import conformance
 
-    NODES = {case.name: case for case in collect_testcases("Conv") if case.kind == "node"}
-CONVERTED = {
-    case.name: case for case in load_model_tests(kind="pytorch-converted") if "_Conv2d" in case.name
-}
+NODES = conformance.nodes_of("Conv")
+CONVERTED = [name for name in conformance.CONVERTED if "_Conv2d" in name]
 
 
 def with_operator(model):
@@ -48,13 +41,8 @@ def test_onnx_node_models(name, planned, session, planner):
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_onnx_models_from_pytorch(name, session):
-    folder = CONVERTED[name].model_dir
-    model = onnx.load(f"{folder}/model.onnx")
-    tensors = []
-    for file in ("input_0", "output_0"):
-        with open(f"{folder}/test_data_set_0/{file}.pb", "rb") as data:
-            tensors.append(onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data.read())))
-    check(session(with_operator(model)), tensors[:1], tensors[1])
+    model, x, wanted = conformance.converted(name)
+    check(session(with_operator(model)), [x], wanted)
 
 
 def test_modes_stand_in_the_order_of_their_numbers():

@@ -312,3 +312,50 @@ def test_wrong_models_and_keywords():
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
             winogen.torch.replace(nn.ReLU(), **{name: "relu"})
     assert issubclass(InvalidValue, ValueError)
+
+
+class Mixed(nn.Module):
+    """A layer of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.plane = nn.Conv2d(3, 4, 3, padding=1)
+        self.up = nn.ConvTranspose2d(4, 4, 4, stride=2, padding=1)
+        self.row = nn.Conv1d(4, 4, 3, padding="same", padding_mode="circular")
+        self.longer = nn.ConvTranspose1d(4, 4, 3, stride=2)
+        self.volume = nn.Conv3d(4, 4, (1, 3, 3), groups=2)
+        self.larger = nn.ConvTranspose3d(4, 2, 2, stride=2, output_padding=1, bias=False)
+
+    def forward(self, x):
+        y = self.longer(self.row(self.up(self.plane(x)).flatten(2)[..., :60]))
+        return self.larger(self.volume(y[..., :100].reshape(-1, 4, 4, 5, 5)))
+
+
+MIXED = "Conv2d ConvTranspose2d Conv1d ConvTranspose1d Conv3d ConvTranspose3d".split()
+
+
+def test_layers_of_every_kind():
+    torch.manual_seed(0)
+    theirs = Mixed()
+    ours = winogen.torch.replace(copy.deepcopy(theirs), threads=1)
+    named = [type(layer) for layer in ours.children()]
+    assert named == [getattr(winogen.torch, name) for name in MIXED]
+    assert "winogen.torch.ConvTranspose3d(4, 2" in repr(ours)
+    x = torch.randn(2, 3, 6, 6)
+    results = []
+    for model in (theirs, ours, pickle.loads(pickle.dumps(ours))):
+        y = model(x)
+        results.append((y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))))
+    for other in results[1:]:
+        for one, wanted in zip(other, results[0], strict=True):
+            close(one, wanted, 1e-4)
+
+
+def test_options_that_only_layers_of_two_axes_have():
+    model = winogen.torch.replace(Mixed(), exclude=["up"], workspace_limit=10**8)
+    replaced = [name for name, layer in model.named_children() if "winogen" in repr(layer)]
+    assert replaced == ["plane"]
+    model = Mixed()
+    with pytest.raises(InvalidValue, match="tile: .* got this for the layer 'row'"):
+        winogen.torch.replace(model, exclude=["plane", "up"], tile=(2, 2), algorithm="mcmr")
+    assert not any("winogen" in repr(layer) for layer in model.children())

@@ -7,7 +7,9 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import read, shapes, takes
+from winogen.cli.options import integers, single
 
+_ORDINARY = ("padding_mode", "edge")  # options that transposed layers lack
 EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e-4"
 
 
@@ -17,7 +19,15 @@ EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e
 )
 def plan(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
-    weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
+    weight: str = typer.Argument(
+        ..., metavar="M,C,KH,KW", help="Shape of the weights; C,M,KH,KW with --transposed."
+    ),
+    transposed: bool = typer.Option(
+        False, "--transposed", help="A transposed layer, as conv_transpose2d has it."
+    ),
+    output_padding: str = typer.Option(
+        None, metavar="P|PH,PW", help="With --transposed, rows and columns added to the output."
+    ),
     dtype: str = typer.Option(
         "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or bfloat16."
     ),
@@ -35,8 +45,10 @@ def plan(
 
     from winogen.conv import arguments
     from winogen.conv.api import CONVOLUTIONS
+    from winogen.conv.api_transposed import TRANSPOSED
     from winogen.conv.options import Options
     from winogen.conv.problem import Layer
+    from winogen.conv.transposed_problem import TransposedLayer
     from winogen.errors import InvalidValue
     from winogen.records import ARRAY_TYPES
 
@@ -45,9 +57,24 @@ def plan(
     (image, shape), layout = shapes(input, weight, options)
     numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
     asked = {**read(options), "layout": layout}
-    Layer.from_options(shape, dtype, Options(**asked)).problem(image)
+    kinds: Any = TRANSPOSED if transposed else CONVOLUTIONS
+    if transposed:
+        more = single(integers("output_padding", output_padding or "0", 1, 2, 3))
+        for name in _ORDINARY:
+            if name in asked:
+                raise InvalidValue(
+                    f"{name}: got {asked[name]!r}; allowed: only without --transposed"
+                )
+        TransposedLayer.of(shape, dtype, Options(**asked), more).problem(image)
+        asked["output_padding"] = more
+    elif output_padding is not None:
+        raise InvalidValue(
+            f"output_padding: got {output_padding!r}; allowed: only with --transposed"
+        )
+    else:
+        Layer.from_options(shape, dtype, Options(**asked)).problem(image)
     zeros = np.broadcast_to(np.zeros((), numbers), shape)
-    made = CONVOLUTIONS[len(shape) - 2](zeros, **asked).plan(image)
+    made = kinds[len(shape) - 2](zeros, **asked).plan(image)
     if as_json:
         typer.echo(json.dumps(made.to_dict(), indent=1))
     else:

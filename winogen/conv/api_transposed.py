@@ -371,3 +371,11 @@ class ConvTranspose3d(TransposedConvolution):
             workspace_limit=workspace_limit, tolerance=tolerance,
         )  # fmt: skip
         super().__init__(weight, bias, asked, output_padding)
+
+
+# The classes by their axes.
+TRANSPOSED: dict[int, type[TransposedConvolution]] = {
+    1: ConvTranspose1d,
+    2: ConvTranspose2d,
+    3: ConvTranspose3d,
+}

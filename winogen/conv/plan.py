@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from winogen.conv.cuts import Measured, Missed
@@ -189,6 +189,16 @@ class TransposedPlan:
     def multiplications(self) -> int:
         """Of the whole call."""
         return sum(part.multiplications for part in self.parts)
+
+    @property
+    def source(self) -> str:
+        """The C of the kernels of all parts, each once."""
+        return "\n".join(dict.fromkeys(part.source for part in self.parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the C as what JSON can hold."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**own, "parts": [part.to_dict() for part in self.parts]}
 
     def __str__(self) -> str:
         shapes = (self.input_shape, self.weight_shape, self.output_shape)

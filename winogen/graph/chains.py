@@ -116,6 +116,8 @@ class _Search:
             rows = Rows(reach, op.stride[0], op.padding[0], step.shape[2], outputs)
             return rows if rows.all_read else None
         if isinstance(step.op, (Repeat, Spread)):
+            if isinstance(step.op, Spread) and any(step.op.crop):
+                return None  # rows begin within a block
             factor = step.op.factor[0]
             return Rows(1, 1, 0, step.shape[2], outputs, factor, factor)
         if problem is None or candidate is None or "weight" in step.arrays:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from winogen.conv.phases import joined, joined_weight, outputs
 
 if TYPE_CHECKING:
     from winogen.graph.ir import ActivationSpec
@@ -50,7 +53,7 @@ class Conv:
     in `winogen.conv2d`; padding is top, bottom, left, right.
     """
 
-    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW)
     bias: np.ndarray | None = None  # (M,)
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -91,6 +94,120 @@ class Conv:
             "padding_mode": self.padding_mode,
             "activation": self.activation,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The filters of all phases of a transposed layer, made whenever they are read.
+
+    Those of a phase lie side by side; with ``groups`` those of a filter, as a group has all phases
+    of its filters.
+    """
+
+    filters: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    stride: tuple[int, int]
+    groups: int = 1
+
+    dtype = property(lambda self: self.filters.dtype)
+    nbytes = property(lambda self: prod(self.shape) * self.dtype.itemsize)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(stride² M, C/groups, taps of a phase along each axis)."""
+        filters, channels, *kernel = self.filters.shape
+        few = (-(-taps // step) for taps, step in zip(kernel, self.stride))
+        return (filters * prod(self.stride), channels, *few)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        made = joined_weight(np.asarray(self.filters), self.stride, self.groups)
+        if self.groups > 1:
+            apart = made.reshape(self.groups, prod(self.stride), -1, *self.shape[1:])
+            made = np.ascontiguousarray(apart.swapaxes(1, 2)).reshape(self.shape)
+        return made if dtype is None else made.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ConvTranspose:
+    """A transposed convolution: activation(conv_transpose(x) + bias).
+
+    The fields mean what they mean in `winogen.conv_transpose2d`, without dilation; padding is top,
+    bottom, left, right. Filters are those of `winogen.conv.phases.ordinary`.
+    """
+
+    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    bias: np.ndarray | None = None  # (M,)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    output_padding: tuple[int, int] = (0, 0)
+    groups: int = 1
+    activation: ActivationSpec = None
+
+    def __str__(self) -> str:
+        filters, per_group, high, wide = self.weight.shape
+        text = f"transposed conv {high}x{wide} {per_group * self.groups}->{filters}"
+        text += f" stride {self.stride[0]},{self.stride[1]}"
+        if any(self.padding):
+            text += f" pad {','.join(map(str, self.padding))}"
+        if self.groups > 1:
+            text += f" groups {self.groups}"
+        return text + (f" + {name_of(self.activation)}" if self.activation else "")
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The padding before and after each axis."""
+        top, bottom, left, right = self.padding
+        return (top, bottom), (left, right)
+
+    def sizes(self, size: Any) -> list[Any]:
+        """Return the rows and columns of the output, of an input of ``size``."""
+        axes = zip(size, self.weight.shape[2:], self.stride, self.ends, self.output_padding)
+        return [outputs(n, taps, step, 1, ends, more) for n, taps, step, ends, more in axes]
+
+    @property
+    def conv(self) -> Conv:
+        """The ordinary convolution of all phases, whose channels are spread over pixels."""
+        filters = Joined(self.weight, self.stride, self.groups)
+        (top, bottom, _), (left, right, _) = self._along
+        spec = self.activation
+        if isinstance(spec, tuple):
+            name, *values = spec
+            spec = (name, *(self._of_phases(v) if np.ndim(v) else v for v in values))
+        bias = None if self.bias is None else self._of_phases(self.bias)
+        padding = (top, bottom, left, right)
+        return Conv(filters, bias, padding=padding, groups=self.groups, activation=spec)
+
+    @property
+    def crop(self) -> tuple[int, int, int, int]:
+        """The rows and columns of the spread pixels that are left out: top, bottom, left, right."""
+        rows, columns = (crop for _, _, crop in self._along)
+        return (*rows, *columns)
+
+    def _of_phases(self, array: Any) -> np.ndarray:
+        """Numbers per filter, for all phases."""
+        phases = prod(self.stride)
+        return np.repeat(array, phases) if self.groups > 1 else np.tile(array, phases)
+
+    @property
+    def _along(self) -> list[tuple[int, int, tuple[int, int]]]:
+        """Padding before and after each axis, and what is cropped at both ends, for any size."""
+        found = []
+        kernel = self.weight.shape[2:]
+        for taps, step, ends, more in zip(kernel, self.stride, self.ends, self.output_padding):
+            size = taps + sum(ends) + 1  # some size that leaves an output
+            count = outputs(size, taps, step, 1, ends, more)
+            one = joined(taps, step, ends[0], count)
+            after = one.pixels + one.taps - 1 - one.before - size
+            crop = one.crop, step * one.pixels - one.crop - count
+            # Inputs that no output sees make pixels that are left out, too.
+            crop = crop[0] + step * max(0, -one.before), crop[1] + step * max(0, -after)
+            found.append((max(0, one.before), max(0, after), crop))
+        return found
+
+
+Convolution = Conv | ConvTranspose
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from winogen.graph.ir import Conv, Graph, Node, Opaque, QConv
+from winogen.graph.ir import Convolution, ConvTranspose, Graph, Node, Opaque, QConv
 
 
 class Piece(NamedTuple):
@@ -64,7 +64,12 @@ def _levels(graph: Graph, theirs: set[int]) -> list[int]:
 def _without_work(graph: Graph, theirs: set[int], levels: list[int]) -> set[int]:
     """The nodes of ours in segments that hold no convolution, or only factors."""
     ours = [(level, node) for level, node in zip(levels, graph.nodes) if id(node) not in theirs]
-    worthy = {level for level, node in ours if isinstance(node.op, Conv) and not node.op.is_factor}
+    worthy = {
+        level
+        for level, node in ours
+        if isinstance(node.op, Convolution)
+        and (isinstance(node.op, ConvTranspose) or not node.op.is_factor)
+    }
     return {id(node) for level, node in ours if level not in worthy}
 
 

@@ -10,7 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from winogen.graph.ir import Affine, Conv, Graph, GroupNorm, LayerNorm, Node, Pad, Scaled
+from winogen.graph.ir import (
+    Affine,
+    Conv,
+    Convolution,
+    Graph,
+    GroupNorm,
+    Joined,
+    LayerNorm,
+    Node,
+    Pad,
+    Scaled,
+)
 
 
 def fold_affine(graph: Graph) -> Graph:
@@ -86,10 +97,10 @@ def _takes_affine(node: Node) -> bool:
         return True
     if isinstance(node.op, (GroupNorm, LayerNorm)):
         return node.op.activation is None
-    return isinstance(node.op, Conv) and node.op.activation is None and len(node.inputs) == 1
+    return isinstance(node.op, Convolution) and node.op.activation is None and len(node.inputs) == 1
 
 
-def _scaled(op: object, affine: Affine) -> Conv | Affine | GroupNorm | LayerNorm:
+def _scaled(op: object, affine: Affine) -> Convolution | Affine | GroupNorm | LayerNorm:
     scale, shift = affine.scale.astype(np.float64), affine.shift.astype(np.float64)
     kind = affine.scale.dtype
     if isinstance(op, Affine):
@@ -100,10 +111,11 @@ def _scaled(op: object, affine: Affine) -> Conv | Affine | GroupNorm | LayerNorm
         if op.scale is not None:
             scale = op.scale * scale
         return replace(op, scale=scale.astype(kind), shift=shift.astype(kind))
-    assert isinstance(op, Conv)
+    assert isinstance(op, Convolution)
     kind = op.weight.dtype
     bias = shift if op.bias is None else op.bias * scale + shift
     old = op.weight
+    assert not isinstance(old, Joined)  # only in steps
     weight = old.times(scale) if isinstance(old, Scaled) else Scaled(old, scale)
     return replace(op, weight=weight, bias=bias.astype(kind))
 

@@ -10,6 +10,7 @@ from winogen.graph.ir import (
     ActivationSpec,
     Add,
     Conv,
+    Convolution,
     Graph,
     GroupNorm,
     LayerNorm,
@@ -62,7 +63,7 @@ def fuse(graph: Graph) -> Graph:
 def _takes(node: Node, activation: ActivationSpec) -> bool:
     if isinstance(node.op, (GroupNorm, LayerNorm)):
         return node.op.activation is None and activation in ("relu", "silu")
-    return isinstance(node.op, Conv) and node.op.activation is None and not node.add_after
+    return isinstance(node.op, Convolution) and node.op.activation is None and not node.add_after
 
 
 def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:

@@ -25,10 +25,18 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.convolutions import Conv, QConv, Scaled, name_of
+from winogen.graph.convolutions import (
+    Conv,
+    Convolution,
+    ConvTranspose,
+    Joined,
+    QConv,
+    Scaled,
+    name_of,
+)
 
 # Of pickled graphs: raised when an operator changes its fields or what they mean.
-FORMAT = 4
+FORMAT = 5
 # What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
 ActivationSpec = str | tuple | None
 
@@ -221,14 +229,17 @@ class Spread:
     """Channels spread over blocks of pixels, a factor of fewer channels and as many more pixels.
 
     Pixel (i, j) of the block of channel c comes from channel (c, i, j) with the order "channels",
-    as in torch's `pixel_shuffle`, or from (i, j, c) with "pixels".
+    as in torch's `pixel_shuffle`, or from (i, j, c) with "pixels". What is cropped, top, bottom,
+    left, right, is left out of the result.
     """
 
     factor: tuple[int, int]
     order: str = "channels"
+    crop: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __str__(self) -> str:
-        return f"spread {self.factor[0]}x{self.factor[1]}"
+        text = f"spread {self.factor[0]}x{self.factor[1]}"
+        return text + (f" crop {','.join(map(str, self.crop))}" if any(self.crop) else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,10 +257,11 @@ class Opaque:
 Norm = GroupNorm | LayerNorm
 Pooling = MaxPool | AveragePool | GlobalAverage
 Moving = Pooling | Norm | Softmax | Multiply | Shuffle | Repeat | Spread
-Operator = Conv | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Opaque
+Operator = Convolution | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Opaque
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
+    ConvTranspose: range(1, 2),
     QConv: range(1, 2),
     Affine: range(1, 2),
     Activation: range(1, 2),
@@ -402,10 +414,13 @@ class Graph:
         return self.with_nodes(kept[::-1])
 
 
-def parameters(op: Operator) -> list[np.ndarray | Scaled]:
+def parameters(op: Operator) -> list[np.ndarray | Scaled | Joined]:
     """Return all arrays of an operator."""
-    if isinstance(op, Conv):
-        arrays: list[np.ndarray | Scaled] = [op.weight, *([] if op.bias is None else [op.bias])]
+    if isinstance(op, Convolution):
+        arrays: list[np.ndarray | Scaled | Joined] = [
+            op.weight,
+            *([] if op.bias is None else [op.bias]),
+        ]
     elif isinstance(op, Affine):
         return [op.scale, op.shift]
     elif isinstance(op, (GroupNorm, LayerNorm)):

@@ -6,7 +6,7 @@ other activations become depthwise convolutions 1x1 with weights of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,12 +16,14 @@ from winogen.graph.ir import (
     Affine,
     Concat,
     Conv,
+    ConvTranspose,
     Graph,
     Node,
     Opaque,
     Pad,
     QConv,
     Slice,
+    Spread,
 )
 from winogen.graph.maps import Map, Point
 from winogen.graph.places import Buffer, Place, places
@@ -98,6 +100,9 @@ def lower(
             if source != target:
                 steps.append(Step(node.output, COPY, Point(), shape, source, target))
             continue
+        if isinstance(op, ConvTranspose):
+            steps += _transposed(node, op, shape, source, target, buffers)
+            continue
         step = _computed(node, shape[1], dtype)
         add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
@@ -107,6 +112,31 @@ def lower(
         if where[name] != wanted:
             copy(f"output {number}", name, wanted)
     return steps, buffers
+
+
+def _transposed(
+    node: Node,
+    op: ConvTranspose,
+    shape: Shape,
+    source: Place,
+    target: Place,
+    buffers: dict[Buffer, Shape],
+) -> Iterator[Step]:
+    """A convolution of all phases, with a buffer of its own, and the step that spreads it."""
+    conv, label = op.conv, node.label or str(op)
+    order = "pixels" if op.groups == 1 else "channels"
+    spread = Spread(op.stride, order, op.crop)
+    if spread == Spread((1, 1), order):
+        yield Step(node.output, label, conv, shape, source, target)
+        return
+    top, bottom, left, right = conv.padding
+    filters, _, high, wide = conv.weight.shape
+    size = shape[2] + top + bottom - high + 1, shape[3] + left + right - wide + 1
+    between = ("arena", sum(kind == "arena" for kind, _ in buffers))
+    buffers[between] = phases = (shape[0], filters, *size)
+    inner = Place(between, 0, filters)
+    yield Step(node.output, label, conv, shape, source, inner)
+    yield Step(f"{node.output} spread", label, spread, phases, inner, target)
 
 
 def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
@@ -128,5 +158,5 @@ def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
     if isinstance(op, Pad):
         weight = np.ones((channels, 1, 1, 1), dtype)
         return Conv(weight, groups=channels, padding=op.padding, padding_mode=op.mode)
-    assert not isinstance(op, (Concat, Slice, Opaque))  # no steps
+    assert not isinstance(op, (Concat, ConvTranspose, Slice, Opaque))  # no steps
     return op

@@ -90,7 +90,7 @@ def operator_of(
     if name.startswith("average"):
         return AveragePool(window, stride, padding, name == "average_counted")
     if name.startswith("spread"):
-        return Spread(window, name.removeprefix("spread_"))
+        return Spread(window, name.removeprefix("spread_"), padding)
     if name == "repeat":
         return Repeat(window)
     if name == "shuffle":
@@ -147,6 +147,8 @@ def struct(
     }
     if isinstance(op, (GroupNorm, LayerNorm)):
         fields["epsilon"] = op.epsilon
+    if isinstance(op, Spread):
+        fields |= {"pad_top": op.crop[0], "pad_left": op.crop[2]}
     if isinstance(op, (MaxPool, AveragePool)):
         fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
         fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}

@@ -18,7 +18,7 @@ from winogen.conv.stock import only
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph.chains import PASSAGES, Chain, chains_of
 from winogen.graph.choose import Choice, Way, error_of, ways, within
-from winogen.graph.ir import Conv, Graph, QConv
+from winogen.graph.ir import Conv, Convolution, Graph, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
@@ -219,7 +219,7 @@ class _Outline:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         steps, buffers = lower(graph, values, np.dtype(settings.dtype))
         outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
-        convolutions = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        convolutions = {node.output for node in graph.nodes if isinstance(node.op, Convolution)}
         outline.own = convolutions.intersection(
             step.key for step in outline.steps if isinstance(step.op, Conv)
         )

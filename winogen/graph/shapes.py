@@ -12,6 +12,7 @@ from winogen.graph.ir import (
     AveragePool,
     Concat,
     Conv,
+    ConvTranspose,
     GlobalAverage,
     Graph,
     GroupNorm,
@@ -59,6 +60,12 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
     shape = first
     if isinstance(op, (Conv, QConv)):
         shape = _convolved(node, op, first)
+    elif isinstance(op, ConvTranspose):
+        _check_channels(node, op, first)
+        size = op.sizes(first[2:])
+        if any(one < 1 for one in size):
+            raise InvalidValue(_got(node, first, "a size whose output has pixels"))
+        shape = (first[0], len(op.weight), *size)
     elif isinstance(op, Pad):
         top, bottom, left, right = op.padding
         batch, channels, height, width = first
@@ -83,6 +90,9 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
                 raise InvalidValue(_got(node, first, f"a multiple of {high * wide} channels"))
             channels //= high * wide
         shape = (batch, channels, height * high, width * wide)
+        if isinstance(op, Spread):
+            top, bottom, left, right = op.crop
+            shape = (*shape[:2], shape[2] - top - bottom, shape[3] - left - right)
     elif isinstance(op, Affine) and op.scale.shape != (first[1],):
         raise InvalidValue(_got(node, first, f"{len(op.scale)} channels"))
     elif isinstance(op, (GroupNorm, LayerNorm)):
@@ -134,14 +144,19 @@ def pool_padding(
 
 
 def _convolved(node: Node, op: Conv | QConv, shape: Shape) -> Shape:
-    filters, per_group, *kernel = op.weight.shape
-    batch, channels, *_ = shape
-    if channels != per_group * op.groups:
-        raise InvalidValue(_got(node, shape, f"{per_group * op.groups} channels"))
+    filters, _, *kernel = op.weight.shape
+    batch, *_ = shape
+    _check_channels(node, op, shape)
     if isinstance(op.padding, str):
         return (batch, filters, *(-(-size // step) for size, step in zip(shape[2:], op.stride)))
     reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel)]
     return (batch, filters, *_sizes(node, shape, reach, op.stride, op.padding))
+
+
+def _check_channels(node: Node, op: Conv | ConvTranspose | QConv, shape: Shape) -> None:
+    channels = op.weight.shape[1] * op.groups
+    if shape[1] != channels:
+        raise InvalidValue(_got(node, shape, f"{channels} channels"))
 
 
 def _sizes(node: Node, shape: Shape, reach: Any, stride: Any, padding: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Values that hold a map with its axes elsewhere: (N, H, W, C), or (N, C) of a single pixel.
+"""Values that hold a map otherwise: (N, H, W, C), (N, C, W) of one row, (N, C) of one pixel.
 
 Between a Transpose and the one that takes it back, or behind a Flatten, nodes are read as operators
 of maps. A value keeps its name: in the graph it is the map, in the model it has its form. Where a
@@ -7,6 +7,7 @@ part of the graph becomes a node, what it reads and makes is brought from one to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from winogen.graph import Activation, Add, Affine, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
 from winogen.onnx.matching import Match
 from winogen.onnx.patterns import Patterns
+from winogen.onnx.rows import LIFTED, STARTS, Rows
 from winogen.onnx.sizes import ACTIVE, Sizes, number
 
 
@@ -25,10 +27,21 @@ class Form(NamedTuple):
     into: tuple[str, tuple[int, ...]]  # a node's operator and the axes it is about
     back: tuple[str, tuple[int, ...]]
 
+    def map_sizes(self, sizes: Sequence[Any], one: Any) -> tuple[Any, ...]:
+        """Return the sizes of the map of a value with these; ``one`` is that of a new axis."""
+        kind, axes = self.back
+        if kind == "Transpose":
+            return tuple(sizes[axis] for axis in axes)
+        made = list(sizes)
+        for axis in axes:
+            made.insert(axis, one)
+        return tuple(made)
+
 
 FORMS = {
     "last": Form(3, 4, ("Transpose", (0, 2, 3, 1)), ("Transpose", (0, 3, 1, 2))),
     "flat": Form(1, 2, ("Squeeze", (2, 3)), ("Unsqueeze", (2, 3))),
+    "row": Form(1, 3, ("Squeeze", (2,)), ("Unsqueeze", (2,))),
     "thin": Form(1, 3, ("Squeeze", (3,)), ("Unsqueeze", (3,))),
 }
 _EACH = ACTIVE | {"Add", "Sum", "Mul", "Div", "Max", "Min"}
@@ -50,6 +63,7 @@ class Forms:
 
     def __init__(self, patterns: Patterns):
         self.model, self.patterns = patterns.model, patterns
+        self._rows = Patterns(Rows(self.model), patterns.kind)  # type: ignore[arg-type]
         self.held: dict[str, Held] = {}
         self.made: dict[str, str] = {}
 
@@ -83,7 +97,7 @@ class Forms:
             return None
         (form,) = forms
         sizes = self.model.sizes.get(node.output[0])
-        if sizes is None or len(sizes) != FORMS[form].rank or form == "thin":
+        if sizes is None or len(sizes) != FORMS[form].rank or form in ("row", "thin"):
             return None
         if found is None:
             maker = getattr(self, f"_{node.op_type}", None)
@@ -94,6 +108,26 @@ class Forms:
         self.made[node.output[0]] = form
         self.held[node.output[0]] = Held(node.output[0], form)
         return Match(found.op, tuple(values), found.within)
+
+    def row(self, node: Any) -> Match | None:
+        """Return what a node of signals means, of their maps; None for any other.
+
+        Signals begin where a node says that they are some, as other arrays have three axes, too.
+        """
+        if node.op_type not in LIFTED or node.input[0] not in self._rows.model.sizes:
+            return None
+        found = self._rows.match(node)
+        names = [self.model.aliases.get(one, one) for one in found.inputs] if found else []
+        held = [self._held(name) for name in names]
+        if found is None or any(one is not None and one.form != "row" for one in held):
+            return None
+        if node.op_type not in STARTS and not any(held):
+            return None
+        for name in [*names, *filter(None, node.output)]:
+            if name not in self.held:
+                self.made[name] = "row"
+                self.held[name] = Held(name, "row")
+        return found._replace(inputs=tuple(self.held[name].value for name in names))
 
     def resolved(self, match: Match | None) -> Match | None:
         """Return a match whose inputs are the values that hold its maps."""
@@ -130,6 +164,10 @@ class Forms:
         if kind not in ("Flatten", "Reshape", "Squeeze", "Unsqueeze") or source.form == "last":
             return None
         before, after = self.model.sizes[node.input[0]], self.model.sizes[node.output[0]]
+        if source.form == "row" and after == (*before[:2], number(1), *before[2:]):
+            return ""
+        if source.form == "" and after == (*before[:2], *before[3:]) and before[2] == number(1):
+            return "row"
         if source.form == "" and before[2:] != _PIXEL:
             return None
         if before[:2] != after[:2] or any(size != number(1) for size in after[2:]):

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from winogen.conv.phases import ordinary
 from winogen.graph import (
     Add,
     Affine,
     AveragePool,
     Concat,
     Conv,
+    ConvTranspose,
     GlobalAverage,
     GroupNorm,
     MaxPool,
@@ -29,11 +31,13 @@ from winogen.graph import (
 from winogen.graph.shapes import pool_padding
 from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
+from winogen.onnx.padding import same, transposed
 from winogen.onnx.sizes import ACTIVE, STANDARD, number
 
 # What may take a factor or a sum on that follows.
 _TAKING = (
     "Conv",
+    "ConvTranspose",
     "BatchNormalization",
     "InstanceNormalization",
     "GroupNormalization",
@@ -41,20 +45,6 @@ _TAKING = (
     "MatMul",
 )
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-
-
-def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
-    """Return the padding before and after an axis that ``auto``, "SAME_UPPER" or "SAME_LOWER", is.
-
-    ``reach``: from the first tap to the last. With a stride of 1 it is the same for all sizes.
-
-    >>> same("SAME_UPPER", 8, 2, 2), same("SAME_LOWER", 8, 2, 2), same("SAME_UPPER", 9, 2, 2)
-    ((0, 1), (1, 0), (1, 1))
-    """
-    last = (-(-size // stride) - 1) * stride - size + 1
-    total = max(0, last + reach)
-    less, more = total // 2, total - total // 2
-    return (less, more) if auto == "SAME_UPPER" else (more, less)
 
 
 class Patterns(Functions):
@@ -82,13 +72,21 @@ class Patterns(Functions):
 
     # ---- convolutions and what is linear ---------------------------------------------------------
 
-    def _Conv(self, node: Any) -> Match | None:
+    def _filters(self, node: Any) -> tuple[np.ndarray, np.ndarray | None] | None:
+        """The weights of a convolution of two axes, and its bias; None where they may change."""
         weight = self._array(node.input[1])
         bias = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
         if weight is None or weight.ndim != 4 or min(weight.shape) == 0:
             return None
         if bias is None and len(node.input) > 2 and node.input[2]:
             return None
+        return weight, bias
+
+    def _Conv(self, node: Any) -> Match | None:
+        filters = self._filters(node)
+        if filters is None:
+            return None
+        weight, bias = filters
         values = self.model.attributes(node)
         stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
         padding = self._padding(node, values, weight.shape[2:], stride, dilation)
@@ -98,6 +96,28 @@ class Patterns(Functions):
         if weight.shape[1] * groups != self.model.sizes[node.input[0]][1].number:
             return None
         op = Conv(weight, bias, stride, padding, dilation, groups)
+        return Match(op, (node.input[0],))
+
+    def _ConvTranspose(self, node: Any) -> Match | None:
+        filters = self._filters(node)
+        if filters is None:
+            return None
+        (weight, bias), values = filters, self.model.attributes(node)
+        stride, groups = tuple(values.get("strides", (1, 1))), values.get("group", 1)
+        if set(values.get("dilations", (1, 1))) != {1} or groups < 1 or len(weight) % groups:
+            return None
+        sizes = self.model.sizes[node.input[0]]
+        if len(weight) != sizes[1].number:
+            return None
+        axes = enumerate(zip(sizes[2:], weight.shape[2:]))
+        ends = [transposed(values, axis, 2, size, taps) for axis, (size, taps) in axes]
+        high, wide = ends
+        if high is None or wide is None:
+            return None
+        op = ConvTranspose(
+            ordinary(weight, groups), bias, stride, (*high[:2], *wide[:2]), (high.more, wide.more),
+            groups,
+        )  # fmt: skip
         return Match(op, (node.input[0],))
 
     def _padding(

@@ -49,6 +49,7 @@ def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
             if forms.enter(node):  # for who reads a tensor of that form
                 continue
             match = forms.resolved(patterns.match(node)) or forms.match(node)
+            match = match or forms.row(node)
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
@@ -94,7 +95,9 @@ def _kind(model: Model, taken: Container[int]) -> int:
     kinds = Counter(
         model.kind(node.output[0]) or model.kind(node.input[0])
         for node in model.graph.node
-        if node.op_type == "Conv" and node.domain in STANDARD and id(node) not in taken
+        if node.op_type in ("Conv", "ConvTranspose")
+        and node.domain in STANDARD
+        and id(node) not in taken
     )
     ours = {kind: count for kind, count in kinds.items() if kind in (tensor.FLOAT, tensor.DOUBLE)}
     return max(sorted(ours), key=lambda kind: ours[kind]) if ours else 0
@@ -102,14 +105,14 @@ def _kind(model: Model, taken: Container[int]) -> int:
 
 def _why(model: Model, node: Any, kind: int) -> str:
     """Why a convolution stays with the framework."""
-    if node.op_type == "ConvTranspose":
-        return "transposed"
     sizes = model.sizes.get(node.input[0])
     if kind == 0 or model.kind(node.output[0]) not in (kind, 0):
         names = model.onnx.TensorProto.DataType.Name
         return f"numbers are {names(model.kind(node.output[0])).lower()}"
-    if sizes is not None and len(sizes) != 4:
+    if sizes is not None and len(sizes) not in (3, 4):
         return f"{len(sizes) - 2}D"
+    if node.op_type == "ConvTranspose" and set(model.attributes(node).get("dilations", ())) - {1}:
+        return "transposed, with a dilation"
     if model.constant(node.input[1]) is None:
         return "its weights may change from call to call"
     return "its shapes are not known, or it pads in a way that depends on them"

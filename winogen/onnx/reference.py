@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Conv, simplify
+from winogen.graph import Convolution, simplify
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.onnx.library import planner
 from winogen.onnx.loading import new_session
@@ -79,7 +79,7 @@ class Reference:
             model = Model(in_double(self.model.proto), self.model.fixed)
             reading = read(model)
             graph = simplify(reading.graph)
-            convolutions = [node for node in graph.nodes if isinstance(node.op, Conv)]
+            convolutions = [node for node in graph.nodes if isinstance(node.op, Convolution)]
             if not convolutions or sum(map(self._products, convolutions)) > _MOST_PRODUCTS:
                 return None
             proto, installed = Writer(model, reading, {}).write(graph), planner()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
+from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
-from winogen.onnx.patterns import same
+from winogen.onnx.padding import same
 from winogen.onnx.probes import sized
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
@@ -168,12 +169,12 @@ def report(
     for node in simplify(reading.graph).nodes:
         if isinstance(node.op, QConv):
             rows += _row_of_bytes(model, node, node.op, settings, result.layers)
-    for step, problem in _steps(model, reading, settings) if reading.kind else ():
+    for step, problem, whole, shape in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
-        what = str(step.op)
+        what = str(step.op if whole is None else whole.op)
         predicted = algorithm, seconds, _predicted(problem, direct)[1]
         measured = result.layers.get(step.key, (None, None))
-        rows.append(Row(step.label, what, problem.output_shape, *predicted, *measured))
+        rows.append(Row(step.label, what, shape or problem.output_shape, *predicted, *measured))
     theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
@@ -209,8 +210,17 @@ def _row_of_bytes(
     return [Row(label, str(op), output, *predicted, *measured.get(node.output, (None, None)))]
 
 
-def _steps(model: Model, reading: Reading, settings: Settings) -> list[tuple[Step, Problem]]:
-    """All convolutions of segments where all sizes are known, and what they compute."""
+class _Layer(NamedTuple):
+    """A convolution of a segment, and what it computes."""
+
+    step: Step
+    problem: Problem
+    node: Node | None  # that it is all of, or the larger part; None of what moves numbers
+    shape: tuple[int, ...]  # of the node's output
+
+
+def _steps(model: Model, reading: Reading, settings: Settings) -> list[_Layer]:
+    """All convolutions of segments where all sizes are known."""
     steps = []
     for piece in cut(simplify(reading.graph)):
         if not piece.ours:
@@ -219,10 +229,18 @@ def _steps(model: Model, reading: Reading, settings: Settings) -> list[tuple[Ste
         if any(not size or not all(s.known for s in size) for size in sizes.values()):
             continue
         whole = {name: tuple(s.number for s in size) for name, size in sizes.items()}
+        for name in whole.keys() & reading.forms.keys():
+            whole[name] = FORMS[reading.forms[name]].map_sizes(whole[name], 1)
         values = shapes(piece.graph, whole)
         lowered, buffers = lower(piece.graph, values, np.dtype(settings.dtype))
+        makers = piece.graph.makers
         steps += [
-            (step, problem_of(step, buffers, settings))
+            _Layer(
+                step,
+                problem_of(step, buffers, settings),
+                makers.get(step.key),
+                values.get(step.key, ()),
+            )
             for step in lowered
             if isinstance(step.op, Conv)
         ]
@@ -239,7 +257,7 @@ def convolutions(
     reading = read(model)
     if not reading.kind:
         return []
-    return [problem for _, problem in _steps(model, reading, _settings(model, reading))]
+    return [one.problem for one in _steps(model, reading, _settings(model, reading))]
 
 
 def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:

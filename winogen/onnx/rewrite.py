@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
-from winogen.graph import Conv, ceilings, simplify
+from winogen.graph import Convolution, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.onnx.loading import naming_damage, original, require
 from winogen.onnx.measuring import Measuring, Unmeasured
@@ -359,7 +359,9 @@ class _Draft:
         ``layers`` takes the times of each layer, by what it makes.
         """
         proto = self.result.model
-        labels = {node.output: node.label for node in self.graph.nodes if isinstance(node.op, Conv)}
+        labels = {
+            node.output: node.label for node in self.graph.nodes if isinstance(node.op, Convolution)
+        }
         if self.result.segments:
             writer = self._writer()
             alone = list(writer.apart(self.graph))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from winogen.onnx.padding import transposed
 from winogen.records import ACTIVATIONS
 
 
@@ -137,21 +138,24 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
         if attributes.get("transA", 0) or (kind == "Gemm" and len(inputs[0]) != 2):
             return None
         return (*inputs[0][:-1], inputs[1][0 if attributes.get("transB", 0) else 1])
-    if len(inputs[0]) != 4:
+    if not 3 <= len(inputs[0]) <= 5:
         return None
     if kind == "Conv":
         return _windows(inputs[0], attributes, inputs[1])
+    if kind == "ConvTranspose":
+        return _enlarged(inputs[0], attributes, inputs[1])
     if kind in ("MaxPool", "AveragePool") and not attributes.get("ceil_mode", 0):
         return _windows(inputs[0], attributes, None)
     if kind == "GlobalAveragePool":
-        return (*inputs[0][:2], number(1), number(1))
+        return (*inputs[0][:2], *(number(1) for _ in inputs[0][2:]))
     if kind == "Resize":
         return _resized(inputs[0], attributes, node, constant)
     if kind == "Pad":
         pads = constant(node.input[1]) if len(node.input) > 1 else attributes.get("pads")
-        if pads is None or len(pads) != 8 or (len(node.input) > 3 and node.input[3]):
+        rank = len(inputs[0])
+        if pads is None or len(pads) != 2 * rank or (len(node.input) > 3 and node.input[3]):
             return None
-        return tuple(s + int(pads[i]) + int(pads[i + 4]) for i, s in enumerate(inputs[0]))
+        return tuple(s + int(pads[i]) + int(pads[i + rank]) for i, s in enumerate(inputs[0]))
     return None
 
 
@@ -235,31 +239,48 @@ def _joined(inputs: list[Sizes | None], axis: int) -> Sizes | None:
 
 def _windows(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Sizes | None:
     """Of a convolution with these weights, or of a pooling without."""
-    channels = x[1]
+    channels, rank = x[1], len(x) - 2
     taps = attributes.get("kernel_shape")
     if weight is not None:
-        if len(weight) != 4 or not all(size.known for size in weight):
+        if len(weight) != len(x) or not all(size.known for size in weight):
             return None
         channels, taps = weight[0], [size.number for size in weight[2:]]
-    if taps is None or len(taps) != 2:
+    if taps is None or len(taps) != rank:
         return None
-    pads = attributes.get("pads", [0] * 4)
-    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    pads = attributes.get("pads", [0] * 2 * rank)
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     auto_pad = attributes.get("auto_pad", "NOTSET")
     result = [x[0], channels]
-    for axis in (0, 1):
+    for axis in range(rank):
         size, reach = x[2 + axis], dilations[axis] * (taps[axis] - 1)
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
             result.append((size + (strides[axis] - 1)).divided(strides[axis]))
             continue
-        padding = 0 if auto_pad == "VALID" else pads[axis] + pads[axis + 2]
+        padding = 0 if auto_pad == "VALID" else pads[axis] + pads[axis + rank]
         result.append((size + (padding - reach - 1)).divided(strides[axis]) + 1)
     return tuple(result)
 
 
+def _enlarged(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Sizes | None:
+    """Of a transposed convolution with these weights, (C, M/group, ...)."""
+    rank = len(x) - 2
+    if weight is None or len(weight) != len(x) or not all(size.known for size in weight):
+        return None
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    made = []
+    for axis, (size, taps) in enumerate(zip(x[2:], weight[2:])):
+        ends = transposed(attributes, axis, rank, size, taps.number)
+        if ends is None:
+            return None
+        reach = dilations[axis] * (taps.number - 1) + 1
+        longer = reach + ends.more - ends.before - ends.after
+        made.append((size + -1).times(strides[axis]) + longer)
+    return (x[0], weight[1].times(attributes.get("group", 1)), *made)
+
+
 def _resized(x: Sizes, attributes: dict[str, Any], node: Any, constant: Any) -> Sizes | None:
     scales = constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    if scales is None or len(scales) != 4 or attributes.get("axes"):
+    if scales is None or len(scales) != len(x) or attributes.get("axes"):
         return None
     if any(scale != int(scale) or scale < 1 for scale in scales):
         return None

@@ -15,6 +15,7 @@ from winogen.graph import (
     AveragePool,
     Concat,
     Conv,
+    Convolution,
     Graph,
     GroupNorm,
     LayerNorm,
@@ -26,7 +27,7 @@ from winogen.graph import (
     cut,
     maps,
 )
-from winogen.graph.ir import Node, QConv, Scaled
+from winogen.graph.ir import Joined, Node, QConv, Scaled
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.graph.relayout import Relayout
@@ -92,7 +93,7 @@ class Writer:
         """
         channels = self._channels(graph)
         for node in graph.nodes:
-            if isinstance(node.op, Conv) and node.output not in self.excluded:
+            if isinstance(node.op, Convolution) and node.output not in self.excluded:
                 inputs, first = list(dict.fromkeys(node.reads)), len(self.nodes)
                 self.turned.clear()
                 self._segment(Graph(inputs, [node], node.outputs), channels)
@@ -122,7 +123,7 @@ class Writer:
         """A segment as one node: `Conv` if it is one convolution of whole arrays, mostly."""
         shapes = {name: (0, count, 0, 0) for name, count in channels.items()}
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
-        self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
+        self.convolutions += sum(isinstance(node.op, Convolution) for node in graph.nodes)
         self.segments += 1
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
@@ -304,7 +305,7 @@ class Writer:
 
     # ---- constants -------------------------------------------------------------------------------
 
-    def _tensor(self, array: np.ndarray | Scaled, key: str, what: str) -> str:
+    def _tensor(self, array: np.ndarray | Scaled | Joined, key: str, what: str) -> str:
         """Return the name of a constant; equal ones are written once."""
         return self._constant(np.ascontiguousarray(array, self.dtype), key, what)
 
@@ -335,14 +336,9 @@ class Writer:
 
     def _channels(self, graph: Graph) -> dict[str, int]:
         """The channels of every map."""
-        sizes = self.model.sizes
-        counts = {
-            name: sizes[name][1].number
-            for name in graph.inputs
-            if name in sizes and len(sizes[name]) == 4
-        }
+        counts = {name: count for name in graph.inputs if (count := self._count(name))}
         for node in graph.nodes:
-            if isinstance(node.op, Conv):
+            if isinstance(node.op, Convolution):
                 counts[node.output] = node.op.weight.shape[0]
             elif isinstance(node.op, Concat):
                 counts[node.output] = sum(counts[name] for name in node.inputs)
@@ -353,10 +349,15 @@ class Writer:
                 if isinstance(node.op, Spread):
                     counts[node.output] //= math.prod(node.op.factor)
             else:
-                for name in node.outputs:
-                    if name in sizes and len(sizes[name]) == 4:
-                        counts[name] = sizes[name][1].number
+                counts |= {name: count for name in node.outputs if (count := self._count(name))}
         return counts
+
+    def _count(self, name: str) -> int:
+        """The channels of a value that is a map, or holds one; 0 for any other."""
+        form, sizes = self.reading.forms.get(name), self.model.sizes.get(name, ())
+        if form is None and len(sizes) != 4:
+            return 0
+        return sizes[FORMS[form].channels if form else 1].number
 
     def _assembled(self) -> Any:
         """The model with its new nodes; what is no longer read is left out."""
@@ -459,6 +460,9 @@ def _numbers(
     stride, dilation, padding = (1, 1), (1, 1), (0, 0, 0, 0)
     if isinstance(op, (MaxPool, AveragePool)):
         (top, bottom, left, right), stride = op.padding, op.stride
+        padding = (top, left, bottom, right)
+    if isinstance(op, Spread):
+        (top, bottom, left, right) = op.crop
         padding = (top, left, bottom, right)
     if isinstance(op, MaxPool):
         dilation = op.dilation

@@ -265,6 +265,21 @@ class Asking:
             activation = (name, slopes)
         object.__setattr__(self, "activation", activation)
 
+    @classmethod
+    def check(cls, layer: Any, **options: Any) -> None:
+        """Raise InvalidType, InvalidValue or Unsupported for options that a layer cannot have."""
+        options = dict(options)
+        arguments.threads(options.pop("threads", None))
+        asked = Options(
+            layer.stride, layer.padding, layer.dilation, layer.groups,
+            padding_mode=layer.padding_mode, layout=arguments.LAYOUTS[cls.rank][0], **options,
+        )  # fmt: skip
+        Request.from_options(Layer.from_options(tuple(layer.weight.shape), "float32", asked), asked)
+
+    def _get_name(self) -> str:
+        """Told apart from torch's in a printed model."""
+        return f"winogen.torch.{type(self).__name__}"
+
     def forward(self: Any, input: Tensor) -> Tensor:
         """Return the output of ``input``, with or without a batch."""
         return _convolved(

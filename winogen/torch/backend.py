@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from torch._ops import HigherOrderOperator
 
-from winogen.graph import Conv
+from winogen.graph import Convolution
 from winogen.torch import mutation
 from winogen.torch.cases import Case
 from winogen.torch.drafting import compiled
@@ -100,7 +100,7 @@ class _Backend:
         self.stamps = {
             i: _Stamp(inputs[i]) for i, name in enumerate(self.names) if name in constants.asked
         }
-        if not any(isinstance(node.op, Conv) for node in reading.graph.nodes):
+        if not any(isinstance(node.op, Convolution) for node in reading.graph.nodes):
             self._give_up()
             return
         body, decision = compiled(reading)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from torch import fx
 
-from winogen.conv.phases import joined_weight, ordinary
-from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
+from winogen.graph import AveragePool, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
 from winogen.graph.shapes import pool_padding
-from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, pair
+from winogen.torch.calls import Call, Translation, Untranslated, first, others, pair
 
 # --- padding
 
@@ -206,18 +204,6 @@ def _source(node: Any, names: str) -> fx.Node | None:
         return node
     source = first(node)
     return source if isinstance(source, fx.Node) else None
-
-
-def transposed_module(call: Call, module: Any) -> Translation:
-    """Windows side by side are a convolution 1x1, whose filters are spread over pixels."""
-    kernel = module.kernel_size
-    even = tuple(module.stride) == tuple(kernel) and not any(module.padding)
-    if not even or any(module.output_padding) or module.groups != 1 or module.dilation != (1, 1):
-        raise Untranslated
-    filters = joined_weight(ordinary(array(module.weight)), kernel)
-    bias = None if module.bias is None else np.tile(array(module.bias), kernel[0] * kernel[1])
-    conv = Conv(filters, bias)
-    return Translation([conv, Spread(tuple(kernel), "pixels")], [call.map(call.node.args[0])])
 
 
 # --- what changes nothing

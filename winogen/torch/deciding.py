@@ -11,7 +11,16 @@ import torch
 
 from winogen.conv import Problem, planner
 from winogen.conv.choice import Choice
-from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
+from winogen.graph import (
+    Convolution,
+    ConvTranspose,
+    Graph,
+    Node,
+    Segment,
+    cut,
+    faster_layout,
+    runtime,
+)
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.measured import digest
@@ -80,7 +89,9 @@ def decide(
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
-    convolutions = [node for part in parts for node in part.nodes if isinstance(node.op, Conv)]
+    convolutions = [
+        node for part in parts for node in part.nodes if isinstance(node.op, Convolution)
+    ]
     if not convolutions:
         return Decision("NHWC", set(), ())
     sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
@@ -95,7 +106,9 @@ def decide(
     least = outlines.least_packed_bytes
     if memory_limit is None and usual_memory is not None:
         memory_limit = max(usual_memory, least)
-    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
+    weights = sum(
+        node.op.weight.nbytes for node in convolutions if isinstance(node.op, Convolution)
+    )
     budgets = tuple(
         _budget(times, outlines.plans(max(times * weights, least))) for times in _BUDGETS
     )
@@ -148,9 +161,13 @@ def _budget(times: int, planned: Sequence[Planned]) -> Budget:
 def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
     """What two layers have in common that take the same time."""
     op = node.op
-    assert isinstance(op, Conv)
+    assert isinstance(op, Convolution)
     activation = op.activation[0] if isinstance(op.activation, tuple) else op.activation
-    options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode, activation)
+    if isinstance(op, ConvTranspose):
+        options: tuple = ("transposed", op.stride, op.padding, op.output_padding, op.groups)
+    else:
+        options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode)
+    options = (*options, activation)
     seams = (bool(node.add), bool(node.add_after), op.bias is None)
     return (op.weight.shape, options, seams, shapes[node.inputs[0]])
 
@@ -182,7 +199,6 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     rng = np.random.default_rng(0)
     sizes = [input if name == node.inputs[0] else output for name in names]
     arrays = [rng.standard_normal(size, np.dtype(settings.dtype)) for size in sizes]
-    out = np.empty(output, settings.dtype)
     last = settings.layout == "NHWC"
     tensors = {
         name: torch.from_numpy(x).permute(0, 3, 1, 2) if last else torch.from_numpy(x)
@@ -193,6 +209,7 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
         plain = plain.to(memory_format=torch.channels_last)
     reads = [tensors[name] for name in node.reads]
     bound = segment.bound([tuple(tensors[name].shape) for name in names])
+    out = np.empty(bound.output_shapes[0], settings.dtype)
     addresses = [array.ctypes.data for array in (*arrays, out)]
     before = torch.get_num_threads()
     torch.set_num_threads(settings.threads)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from winogen.graph import Conv, Graph, ceilings, simplify
+from winogen.graph import Convolution, Graph, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
@@ -337,7 +337,9 @@ def compiled(
     for a reading of the same model; ``uncut``: winogen computes slower layers as well.
     """
     graph = simplify(reading.graph)
-    usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
+    usual = MEMORY * sum(
+        node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Convolution)
+    )
     decision = decide(
         graph,
         reading.shapes,

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from torch import fx, nn
 
-from winogen.graph import Add, Affine, Concat, Conv, GroupNorm, Multiply, Slice, Softmax
+from winogen.conv.phases import ordinary
+from winogen.graph import (
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    ConvTranspose,
+    GroupNorm,
+    Multiply,
+    Slice,
+    Softmax,
+)
 from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair, weight_of
 
 
@@ -56,6 +67,45 @@ def conv_function(call: Call) -> Translation:
     weight, bias = call.constant(options["weight"]), call.constant(options["bias"])
     op = conv_of(weight, bias, {**options, "padding_mode": "zeros"})
     return Translation([op], [call.map(options["input"])])
+
+
+def transposed_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> ConvTranspose:
+    """Return a transposed convolution of arrays, with options as `nn.ConvTranspose2d` has them."""
+    if weight is None or weight.ndim != 4:
+        raise Untranslated
+    names = ("stride", "padding", "output_padding", "dilation")
+    stride, (high, wide), more, dilation = (pair(options[name]) for name in names)
+    if dilation != (1, 1):
+        raise Untranslated("it is transposed, with a dilation")
+    groups = int(options["groups"])
+    filters = ordinary(weight, groups)
+    return ConvTranspose(filters, bias, stride, (high, high, wide, wide), more, groups)
+
+
+def transposed_of_module(module: nn.ConvTranspose2d) -> ConvTranspose:
+    """Return the transposed convolution of a module; raises Untranslated."""
+    bias = None if module.bias is None else array(module.bias)
+    return transposed_of(array(module.weight), bias, vars(module))
+
+
+def transposed_module(call: Call, module: Any) -> Translation:
+    """Return the transposed convolution of a module."""
+    return Translation([transposed_of_module(module)], [call.map(call.node.args[0])])
+
+
+def transposed_function(call: Call) -> Translation:
+    """Return the transposed convolution of a function's arguments."""
+    options = call.bind(
+        "input weight bias stride padding output_padding groups dilation",
+        bias=None,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        dilation=1,
+    )
+    weight, bias = call.constant(options["weight"]), call.constant(options["bias"])
+    return Translation([transposed_of(weight, bias, options)], [call.map(options["input"])])
 
 
 # --- normalization and factors

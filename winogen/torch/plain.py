@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from winogen.conv import arguments
+from winogen.conv.phases import ordinary
 from winogen.graph import (
     Activation,
     Add,
@@ -19,6 +20,7 @@ from winogen.graph import (
     AveragePool,
     Concat,
     Conv,
+    ConvTranspose,
     GlobalAverage,
     Graph,
     GroupNorm,
@@ -108,6 +110,11 @@ class Plain(nn.Module):
         if isinstance(op, Conv):
             self._set(np.asarray(op.weight), op.bias)
             self.kind, self.op = "conv", op.options
+        elif isinstance(op, ConvTranspose):
+            self._set(ordinary(np.asarray(op.weight), op.groups), op.bias)  # its own inverse
+            high, wide = op.ends
+            options = op.stride, (high[0], wide[0]), op.output_padding, op.groups
+            self.kind, self.op = "transposed", (options, op.activation)
         elif isinstance(op, Affine):
             self._set(op.scale[:, None, None], op.shift[:, None, None])
             self.kind = "affine"
@@ -135,6 +142,8 @@ class Plain(nn.Module):
         x = inputs[0]
         if self.kind == "conv":
             return self._conv(x, inputs[1:])
+        if self.kind == "transposed":
+            return self._transposed(x)
         if self.kind == "norm":
             return self._norm(x if len(inputs) == 1 else x + inputs[1])
         if self.kind == "affine":
@@ -177,6 +186,10 @@ class Plain(nn.Module):
             y = y + seams[0]
         y = activate(y, options["activation"])
         return y + seams[-1] if len(seams) > self.has_add else y
+
+    def _transposed(self, x: torch.Tensor) -> torch.Tensor:
+        options, activation = self.op
+        return activate(F.conv_transpose2d(x, self.weight, self.bias, *options), activation)
 
     def _is_linear(self, x: torch.Tensor) -> bool:
         """Whether it is one product with a matrix, of a single pixel."""

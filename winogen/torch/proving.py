@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.graph import Conv, Graph, whole
+from winogen.graph import Convolution, Graph, whole
 from winogen.kernels.spec import KernelSpec
 from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
@@ -134,7 +134,7 @@ class _Checker(fx.Interpreter):
         return sum(
             max(rounding, self.decision.allowed.get(node.output, 0.0))
             for node in graph.nodes
-            if isinstance(node.op, Conv)
+            if isinstance(node.op, Convolution)
         ) or rounding  # fmt: skip
 
     def _excused(self, graph: Graph, inputs: Any, bad: list[tuple], allowed: float) -> bool:

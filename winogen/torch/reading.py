@@ -21,6 +21,7 @@ from winogen.errors import InvalidValue
 from winogen.graph import (
     Add,
     Conv,
+    ConvTranspose,
     GlobalAverage,
     Graph,
     Multiply,
@@ -33,7 +34,7 @@ from winogen.graph import (
 )
 from winogen.graph.ir import Operator, parameters
 from winogen.graph.shapes import output_shape
-from winogen.torch import mutation, views
+from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
@@ -252,6 +253,8 @@ class _Reader:
         """Read a node of tensors that hold maps in one form; whether it is one."""
         tensors = [one for one in node.all_input_nodes if one.name not in self.constants]
         tensors = [one for one in tensors if map_shape(one) is not None]
+        if len(tensors) == 1 and rows.begins(node, self.modules):
+            self._begin_row(tensors[0])
         held = {one: self.views.get(self.value[one]) for one in tensors}
         first = next(iter(held.values()), None)
         if first is None or any(view is None or view.form != first.form for view in held.values()):
@@ -264,7 +267,8 @@ class _Reader:
             self.watched.update(self.value[one] for one in held)  # a view
             self.value[node] = first.map
             return True
-        other = views.reshaped(node, self.modules, form, made, x) if len(held) == 1 else ""
+        alone = len(held) == 1 and (form != "row" or first.map in self.pixels)
+        other = views.reshaped(node, self.modules, form, made, x) if alone else ""
         if other:
             self._opaque(node, None)
             self.views[node.name] = views.View(first.map, other)
@@ -274,7 +278,10 @@ class _Reader:
         expected = (
             x if not found.ops else self._shape(found, [shapes[n.name] for n in found.inputs])
         )
-        if tuple(made[axis] for axis in axes) != tuple(expected[:2]):
+        there, wanted = [made[axis] for axis in axes], [*expected[:2]]
+        if form == "row":
+            there, wanted = [*there, made[2]], [*wanted, expected[3]]
+        if there != wanted:
             raise Untranslated("its output has another shape")
         self._check(node, found, shapes, expected)
         if not found.ops:
@@ -284,6 +291,17 @@ class _Reader:
         self._made(node, found, names, f"{node.name}.{form}")
         self._held(node, form)
         return True
+
+    def _begin_row(self, signal: fx.Node) -> None:
+        """Enter the map of a signal that is none yet."""
+        name, shape = self.value[signal], map_shape(signal)
+        if name in self.views or shape is None or len(shape) != 3 or dtype(signal) != self.kind:
+            return
+        made = f"{name}_row"
+        self.nodes.append(Node(Opaque(made, views.row(made)), (name,), (made,), made))
+        self.shapes[made] = (*shape[:2], 1, shape[2])
+        self.watched.add(name)
+        self.views[name] = views.View(made, "row")
 
     def _held(self, node: fx.Node, form: str) -> None:
         """Enter the tensor of a node: it holds the newest map."""
@@ -332,7 +350,8 @@ class _Reader:
         grows = isinstance(op, Pad) or (
             isinstance(op, Conv) and (op.weight.shape[2:] != (1, 1) or any(op.padding))
         )
-        return not grows and not isinstance(op, (Repeat, Spread)) and self.pixels.issuperset(reads)
+        grows = grows or isinstance(op, (ConvTranspose, Repeat, Spread))
+        return not grows and self.pixels.issuperset(reads)
 
     def _translated(self, node: fx.Node, translation: Translation) -> None:
         names = [self.value[n] for n in translation.inputs]

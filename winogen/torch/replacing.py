@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.torch.axes import Conv1d, Conv3d
 from winogen.torch.functional import LayerOptions
 from winogen.torch.module import Conv2d
+from winogen.torch.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from winogen.typing import Algorithm, Border, Edge, Order, Real, Texts, Tile
 
 
@@ -31,14 +33,16 @@ def replace(
     tolerance: Real | None = None,
     # end
 ) -> nn.Module:
-    """Make every `nn.Conv2d` of ``model`` a `winogen.torch.Conv2d`, and return the model.
+    """Make every convolution of ``model`` one of `winogen.torch`, and return the model.
 
     The layers stay the same objects and keep parameters, ``state_dict``, hooks, mode, device and
     type, so that optimizers, checkpoints and other references to them stay right. `print` of the
     model shows what became winogen's. Left to torch are
 
-    - layers of a class derived from `nn.Conv2d`, parametrized ones among them, and those with a
+    - layers of a class derived from torch's, parametrized ones among them, and those with a
       ``forward`` of their own;
+    - layers of one or three axes, and transposed ones, where an option is given that they lack:
+      they have ``algorithm``, ``tile``, ``threads`` and ``tolerance``;
     - layers whose weight or bias is computed anew for every call, by pruning or the older
     ``weight_norm`` and ``spectral_norm``.
 
@@ -76,12 +80,27 @@ def replace(
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
     )  # fmt: skip
-    exchange(replaceable(model, exclude), options)
+    alike = LayerOptions(**{name: getattr(options, name) for name in _SHARED})
+    types = tuple(_OURS) if alike == options else (nn.Conv2d,)
+    exchange(replaceable(model, exclude, types), options)
     return model
 
 
-def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn.Conv2d]:
-    """Return the layers of ``model`` that `exchange` takes, each once, by their first names."""
+_OURS: dict[type, type] = {
+    nn.Conv1d: Conv1d,
+    nn.Conv2d: Conv2d,
+    nn.Conv3d: Conv3d,
+    nn.ConvTranspose1d: ConvTranspose1d,
+    nn.ConvTranspose2d: ConvTranspose2d,
+    nn.ConvTranspose3d: ConvTranspose3d,
+}
+_SHARED = ("algorithm", "tile", "threads", "tolerance")  # options that all of them have
+
+
+def replaceable(
+    model: nn.Module, exclude: Collection[Any] = (), kinds: tuple[type, ...] = (nn.Conv2d,)
+) -> dict[str, Any]:
+    """Return the layers of ``model`` of these kinds that `exchange` takes, by their first names."""
     types = tuple(one for one in exclude if isinstance(one, type))
     names = model.named_modules(remove_duplicate=False)
     kept = [module for name, module in names if name in exclude]
@@ -90,27 +109,35 @@ def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn
     return {
         name: module
         for name, module in model.named_modules()
-        if type(module) is nn.Conv2d
+        if type(module) in kinds
         and id(module) not in spared
         and module._parameters.keys() >= {"weight", "bias"}
         and "forward" not in module.__dict__
     }
 
 
-def exchange(layers: Mapping[str, nn.Conv2d], options: LayerOptions) -> None:
+def exchange(layers: Mapping[str, Any], options: LayerOptions) -> None:
     """Make layers winogen's, in place; ``layers`` by names for errors.
 
-    Raises what `Conv2d` raises, before any of them is changed.
+    Raises what their classes raise, before any of them is changed.
     """
+    shared = {name: getattr(options, name) for name in _SHARED}
     for name, layer in layers.items():
+        ours: Any = _OURS[type(layer)]
         try:
-            Conv2d.from_module(layer, **options._asdict())
+            if ours is Conv2d:
+                Conv2d.from_module(layer, **options._asdict())
+            else:
+                ours.check(layer, **shared)
         except WinogenError as error:
             raise type(error)(f"{error}; got this for the layer {name!r}") from error
     for layer in layers.values():
         # As torch.nn.utils.parametrize does it: whoever holds the layer holds the new one.
-        layer.__class__ = Conv2d
-        layer._ask(None, options)
+        layer.__class__ = _OURS[type(layer)]
+        if isinstance(layer, Conv2d):
+            layer._ask(None, options)
+        else:
+            layer._ask(None, **shared)
 
 
 def check_excluded(exclude: Any, model: nn.Module) -> None:

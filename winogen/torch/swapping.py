@@ -12,7 +12,7 @@ from torch import nn
 
 from winogen.codegen.transforms import Transform
 from winogen.conv.choice import Choice, transform_of
-from winogen.graph import Conv, Graph, Node
+from winogen.graph import Convolution, Graph, Node
 from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
@@ -117,7 +117,9 @@ def _decided(
             op = conv_of_module(layer.module)
             nodes.append(Node(op, (f"{name}.input",), (name,), name))
             shapes[f"{name}.input"] = layer.shape
-    usual = MEMORY * sum(node.op.weight.nbytes for node in nodes if isinstance(node.op, Conv))
+    usual = MEMORY * sum(
+        node.op.weight.nbytes for node in nodes if isinstance(node.op, Convolution)
+    )
     planar = sum(layer.planar for layer in layers.values())
     return decide(
         Graph([node.inputs[0] for node in nodes], nodes, [node.output for node in nodes]),

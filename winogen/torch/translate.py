@@ -65,6 +65,7 @@ def is_changed(module: nn.Module) -> bool:
 
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     nn.Conv2d: layers.conv_module,
+    nn.ConvTranspose2d: layers.transposed_module,
     nn.BatchNorm2d: layers.norm_module,
     nn.GroupNorm: layers.group_norm_module,
     nn.InstanceNorm2d: layers.instance_norm_module,
@@ -86,7 +87,6 @@ _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
         call, call.node.args[0], m.scale_factor, m.mode, m.size
     ),
     nn.PixelShuffle: lambda call, m: between.shuffled(call, call.node.args[0], m.upscale_factor),
-    nn.ConvTranspose2d: between.transposed_module,
     nn.ZeroPad2d: between.pad_module("constant"),
     nn.ReflectionPad2d: between.pad_module("reflect"),
     nn.ReplicationPad2d: between.pad_module("replicate"),
@@ -98,6 +98,7 @@ _NORM = "input running_mean running_var weight bias training momentum eps"
 _ATEN_NORM = "input weight bias running_mean running_var training momentum eps cudnn_enabled"
 _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     **dict.fromkeys((F.conv2d, torch.conv2d), layers.conv_function),
+    **dict.fromkeys((F.conv_transpose2d, torch.conv_transpose2d), layers.transposed_function),
     F.batch_norm: layers.norm_function(_NORM),
     torch.batch_norm: layers.norm_function(_ATEN_NORM),
     **dict.fromkeys((F.group_norm, torch.group_norm), layers.group_norm),
@@ -119,7 +120,8 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     **dict.fromkeys((F.pixel_shuffle, torch.pixel_shuffle), between.pixel_shuffle),
     **dict.fromkeys((F.dropout, F.dropout2d, torch.dropout), between.dropout),
     # aten, as `torch.export` writes it.
-    aten.conv2d.default: layers.conv_function,
+    **dict.fromkeys((aten.conv2d.default, aten.conv2d.padding), layers.conv_function),
+    aten.conv_transpose2d.input: layers.transposed_function,
     aten.batch_norm.default: layers.norm_function(_ATEN_NORM),
     aten.group_norm.default: layers.group_norm,
     aten.softmax.int: layers.softmax,

@@ -1,4 +1,4 @@
-"""Tensors that hold a map with its axes elsewhere: (N, H, W, C), or (N, C) of a single pixel.
+"""Tensors that hold a map otherwise: (N, H, W, C), (N, C, W) of one row, (N, C) of one pixel.
 
 A graph has maps (N, C, H, W) alone. What is between a permutation and the one that takes it back,
 or behind a flattened mean of every channel, is read as operators of maps. The tensors themselves
@@ -16,6 +16,7 @@ from torch import fx, nn
 
 from winogen.graph import Activation, Add, Affine, Conv, LayerNorm, Multiply, Softmax
 from winogen.graph.ir import Operator
+from winogen.torch import rows
 from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, weight_of
 from winogen.torch.translate import is_changed, label, translate
 
@@ -35,6 +36,7 @@ class Form(NamedTuple):
 FORMS = {
     "last": Form("permute", (0, 2, 3, 1), lambda x: x.permute(0, 3, 1, 2), 3),
     "flat": Form("flatten", (1,), lambda x: x[:, :, None, None], 1),
+    "row": Form("squeeze", (2,), lambda x: x[:, :, None, :], 1),
     "thin": Form("flatten", (2,), lambda x: x[:, :, :, None], 1),
 }
 # Of a map of a single pixel, by their ranks.
@@ -63,6 +65,13 @@ def payload(name: str, form: str) -> fx.Node:
     read = graph.placeholder("map")
     arguments = (read, *FORMS[form].arguments)
     return graph.create_node("call_method", FORMS[form].method, arguments, name=name)
+
+
+def row(name: str) -> fx.Node:
+    """Return a node of torch's that makes the map ``name`` of a signal."""
+    graph = fx.Graph()
+    read = graph.placeholder("signal")
+    return graph.create_node("call_method", "unsqueeze", (read, 2), name=name)
 
 
 def opened(node: fx.Node, modules: Mapping[str, nn.Module], shape: Shape, x: Shape) -> str:
@@ -136,6 +145,8 @@ class Inside(NamedTuple):
 
 def inside(node: fx.Node, form: str, given: Inside) -> Translation:
     """Return what a node computes of the maps that its tensors hold; raises Untranslated."""
+    if form == "row":
+        return rows.translated(node, given.modules, given.constants, given.shapes)
     call = Call(node, given.constants, given.shapes)
     if node.op == "call_module":
         module = given.modules.get(str(node.target))

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from winogen.conv.phases import joined_weight
 from winogen.errors import InvalidValue
 from winogen.graph import (
     Activation,
     Add,
     Concat,
     Conv,
+    ConvTranspose,
     Graph,
     Node,
     Opaque,
@@ -112,37 +112,18 @@ def _activation(layer: NcnnLayer) -> str | tuple | None:
 
 
 def _deconvolution(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
-    """A convolution of all phases, whose channels are the s * s pixels of a block, side by side and
-    cropped: see `winogen.conv.phases`.
-    """
-    weight, (step, _) = layer.weights["weight"], layer.pair(3, 1)  # (M, C, K, K)
-    taps = weight.shape[2]
-    crop = layer.integer(4)
-    alike = len({*layer.pair(1), taps}) == 1 and layer.pair(3, 1) == (step, step)
-    if taps % step or not alike or layer.pair(2, 1) != (1, 1) or layer.pair(4) != (crop, crop):
+    weight, stride, crop = layer.weights["weight"], layer.pair(3, 1), layer.pair(4)
+    square = len({*layer.pair(1), weight.shape[2]}) == len({*stride}) == len({*crop}) == 1
+    if not square or layer.pair(2, 1) != (1, 1):
         raise InvalidValue(
-            f"Deconvolution {layer.name}: got kernel {layer.pair(1)}, stride {layer.pair(3, 1)}; "
-            "allowed: a square kernel, a multiple of the stride, without dilation"
+            f"Deconvolution {layer.name}: got kernel {layer.pair(1)}, stride {stride}, padding "
+            f"{crop}; allowed: the same along both axes, without dilation"
         )
-    phases = joined_weight(weight, (step, step))
-    bias = layer.weights.get("bias")
-    conv = Conv(
-        phases,
-        None if bias is None else np.tile(bias, step * step),
-        padding=(phases.shape[2] - 1,) * 4,
-        activation=_activation(layer),
+    padding = (*crop, *crop)
+    op = ConvTranspose(
+        weight, layer.weights.get("bias"), stride, padding, activation=_activation(layer)
     )
-    inside = slice(crop, -crop or None)
-
-    def cropped(y: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(y[:, :, inside, inside])
-
-    phases_of, whole = f"{output} in phases", f"{output} before the crop" if crop else output
-    nodes = [
-        Node(conv, names, (phases_of,), layer.name),
-        Node(Spread((step, step), "pixels"), (phases_of,), (whole,), layer.name),
-    ]
-    return [*nodes, *_opaque(layer, (whole,), output, cropped)] if crop else nodes
+    return [Node(op, names, (output,), layer.name)]
 
 
 def _interp(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
