@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from winogen.codegen.templates import wrapped
 from winogen.conv import memory
 from winogen.conv.execute import Environment, kernel
 from winogen.errors import InvalidValue
-from winogen.graph.convolutions import Scaled
 from winogen.kernels.spec import KernelSpec
 from winogen.network.schedule import Kernel
 from winogen.records import TARGETS, Target
@@ -41,8 +40,8 @@ class Weights:
         self._known: dict[bytes, int] = {}
         self.count = 0
 
-    def add(self, name: str, array: np.ndarray | Scaled) -> int:
-        """Return where an array begins, in numbers."""
+    def add(self, name: str, array: Any) -> int:
+        """Return where an array, or what makes one, begins, in numbers."""
         numbers = np.ascontiguousarray(array, np.float32).reshape(-1)
         key = numbers.tobytes()
         if key not in self._known:
@@ -97,7 +96,7 @@ def _runs_here(target: Target) -> bool:
     )
 
 
-def packed(one: Kernel, weight: np.ndarray | Scaled) -> np.ndarray:
+def packed(one: Kernel, weight: Any) -> np.ndarray:
     """Return filters as a kernel reads them: its own C packs them, for another CPU's on this one.
 
     Raises BuildError.
