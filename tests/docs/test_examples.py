@@ -29,6 +29,7 @@ PRINTS = {
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
+NEEDS = {"network_for_a_device.py": ("onnx.helper", "onnxruntime")}
 SLOW = {
     "accuracy_of_my_layer.py",
     "points_and_error.py",
@@ -84,6 +85,8 @@ def shell(tmp_path):
     for name in EXAMPLES
 ])  # fmt: skip
 def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):
+    for module in NEEDS.get(name, ()):
+        pytest.importorskip(module)
     command = re.search(r"^Run: (.+)$", head(name), re.MULTILINE)
     assert command, f"{name}: no line that begins with Run:"
     assert f"examples/{name}" in command[1]

@@ -24,6 +24,7 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     nothing and goes to the framework, too, node by node.
 
     >>> import numpy as np
+    >>> from winogen.graph import Conv
     >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
     >>> nodes = [Node(conv, ("x",), ("a",)), Node(conv, ("a",), ("b",)),
     ...          Node(Opaque("pool"), ("b",), ("c",)), Node(conv, ("c",), ("d",))]
