@@ -148,6 +148,19 @@ def test_arrays_that_live_together_lie_apart():
             assert end <= other or behind <= begin or last < start or stop < first
 
 
+def test_layers_compute_in_no_more_memory_than_they_may():
+    read = network(small((1, 4, 48, 48)))
+    free = schedule(read, host_target())
+    tight = schedule(read, host_target(), workspace_limit=40_000)
+
+    def most(plan):
+        return max(one.spec.workspace_bytes(one.work) for some in plan.kernels for one in some)
+
+    assert most(tight) <= 40_000 < most(free) and tight.arena_bytes < free.arena_bytes
+    with pytest.raises(InvalidValue, match="workspace_limit: got 10"):
+        schedule(read, host_target(), workspace_limit=10)
+
+
 def test_what_is_not_generated_is_named(tmp_path):
     net = net_of()
     y = net.node("Ceil", net.node("HardSigmoid", net.conv("x", 4, 4)), name="up")

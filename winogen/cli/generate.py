@@ -125,7 +125,7 @@ def generate(
 
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
-_READ = ("tolerance", "algorithm")
+_READ = ("tolerance", "algorithm", "workspace_limit")
 _BOTH = ("isa", "name", *_READ)
 
 

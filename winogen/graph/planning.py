@@ -268,6 +268,7 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         algorithm=settings.algorithm,
         threads=settings.threads,
         tolerance=settings.tolerance,
+        workspace_limit=settings.workspace_limit,
     )
     target, most = settings.target, settings.most_error
     options = partial(ways, problem, request, target, settings.machine, most)

@@ -22,4 +22,5 @@ class Settings:
     most_error: float | None = None  # predicted, of any step, where there is a way
     # Kernels preferred to faster ones that might have to be compiled; None for no such.
     familiar: frozenset[KernelSpec] | None = None
+    workspace_limit: int | None = None  # bytes that each layer computes in
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`

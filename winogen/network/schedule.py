@@ -11,6 +11,7 @@ import numpy as np
 
 from winogen.conv import planner
 from winogen.conv.problem import Problem
+from winogen.errors import InvalidValue
 from winogen.graph.ir import Conv
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
@@ -69,11 +70,17 @@ class Schedule:
 
 
 def schedule(
-    network: Network, target: Target, *, tolerance: float | None = None, algorithm: str = "auto"
+    network: Network,
+    target: Target,
+    *,
+    tolerance: float | None = None,
+    algorithm: str = "auto",
+    workspace_limit: int | None = None,
 ) -> Schedule:
     """Return the plan of a network on one thread, in the layout that is predicted to be faster.
 
-    It is made for the default machine: the same wherever it is made. Raises InvalidValue.
+    It is made for the default machine: the same wherever it is made. Raises InvalidValue, and
+    Unsupported for an algorithm that some layer does not have.
     """
     settings = Settings(
         layout="NCHW",
@@ -83,16 +90,24 @@ def schedule(
         algorithm=algorithm,
         target=target,
         machine=Machine(),
+        workspace_limit=workspace_limit,
         strips=False,
     )
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))
     outputs = [values[name] for name in network.graph.outputs]
     steps, buffers = lower(network.graph, values, np.dtype(np.float32))
     last, turned, _ = channels_last(steps, buffers)
-    ways = [
-        plan_steps(steps, buffers, outputs, settings),
-        plan_steps(last, turned, outputs, replace(settings, layout="NHWC")),
-    ]
+    layouts = [(steps, buffers, settings), (last, turned, replace(settings, layout="NHWC"))]
+    ways: list[Planned] = []
+    problem: InvalidValue | None = None
+    for some, places, how in layouts:
+        try:
+            ways.append(plan_steps(some, places, outputs, how))
+        except InvalidValue as refusal:  # a limit that only the other layout keeps
+            problem = refusal
+    if not ways:
+        assert problem is not None
+        raise problem
     return _laid(min(ways, key=lambda way: way.seconds))
 
 

@@ -81,6 +81,7 @@ def generate(
     weights: str = "const",
     tolerance: float | None = None,
     algorithm: str = "auto",
+    workspace_limit: int | None = None,
     command: str = "winogen.network.generate",
 ) -> Files:
     """Return a model as C that needs no part of winogen, no allocator and no threads.
@@ -88,12 +89,13 @@ def generate(
     ``model_or_path``: an onnx.ModelProto of float32, or a path. ``name``: the prefix of files and
     functions. ``isa``: an instruction set of `TARGETS` with its extensions, by default this CPU's.
     ``input_shapes``: sizes of inputs, where the model leaves them open; an open batch is 1.
-    ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``: of every layer, as in `conv2d`.
+    ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
+    layer, as in `conv2d`.
     ``command``: what the files say regenerates them.
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
-    InvalidType, InvalidValue that names each node that is not generated, and BuildError: packing
-    the filters takes a compiler, or kernels at hand.
+    InvalidType, InvalidValue that names each node that is not generated, Unsupported, and
+    BuildError: packing the filters takes a compiler, or kernels at hand.
     """
     check_name(name)
     arguments.choice("weights", weights, WEIGHTS)
@@ -102,7 +104,9 @@ def generate(
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     read = network(model_or_path, input_shapes)
-    plan = schedule(read, target, tolerance=tolerance, algorithm=algorithm)
+    plan = schedule(
+        read, target, tolerance=tolerance, algorithm=algorithm, workspace_limit=workspace_limit
+    )
     return _Writer(name, read, plan, target, weights, command).files()
 
 
