@@ -156,7 +156,7 @@ def test_layers_compute_in_no_more_memory_than_they_may():
     def most(plan):
         return max(one.spec.workspace_bytes(one.work) for some in plan.kernels for one in some)
 
-    assert most(tight) <= 40_000 < most(free) and tight.arena_bytes < free.arena_bytes
+    assert most(tight) <= 40_000 < most(free)
     with pytest.raises(InvalidValue, match="workspace_limit: got 10"):
         schedule(read, host_target(), workspace_limit=10)
 
