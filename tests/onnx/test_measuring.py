@@ -236,7 +236,7 @@ def test_the_reference_is_the_model_in_float64(library):
     found = Reference(Model(model), {"x": x}, 1)
     (exact,) = evaluator(in_double(model)).run(None, {"x": x.astype(np.float64)})
     assert exact.dtype == np.float64
-    np.testing.assert_allclose(found._exact, exact.ravel(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.exact, exact.ravel(), rtol=1e-12, atol=1e-14)
     errors = found.errors(started(rewrite(model).model, {"x": x}, 1, library))
     assert 0 < errors.theirs_l2 < 1e-6 and 0 < errors.ours_l2 < 1e-5
 
