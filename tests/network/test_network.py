@@ -68,9 +68,28 @@ def test_its_own_test_can_fail(tmp_path, make):
         make(tmp_path, "test")
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 9, 11)])
-def test_it_computes_the_model_within_its_arrays(shape, tmp_path, make, ends):
-    model = chain(shape)
+def signal(shape=(2, 3, 37)):
+    net = net_of()
+    arrays = [net.constant(net.weights(6, 3, 5)), net.constant(net.weights(6))]
+    y = net.node("Relu", net.node("Conv", "x", *arrays, pads=[2, 2], strides=[2]))
+    y = net.node("MaxPool", y, kernel_shape=[2], strides=[2])
+    scores = net.node("Gemm", net.node("Flatten", y), net.constant(net.weights(54, 4)))
+    model = net.model(scores, shape=list(shape))
+    del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    return model
+
+
+def enlarged(shape=(1, 3, 7, 5)):
+    net = net_of()
+    y = net.node("ConvTranspose", "x", net.constant(net.weights(3, 5, 3, 3)), strides=[2, 2],
+                 pads=[1, 1, 0, 1], output_padding=[0, 1])  # fmt: skip
+    return net.model(net.conv(net.node("Relu", y), 5, 2), shape=list(shape))
+
+
+@pytest.mark.parametrize("model", [chain, signal, enlarged])
+def test_it_computes_the_model_within_its_arrays(model, tmp_path, make, ends):
+    model = model()
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     generate(model, isa="generic").write(tmp_path)
     x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})

@@ -57,11 +57,7 @@ def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
     _refuse(model, graph)
     sizes = usual_sizes(model)
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
-    for name in inputs:
-        if len(sizes[name]) != 4:
-            raise InvalidValue(
-                f"model: got the input {name} of {len(sizes[name])} axes; allowed: maps, of 4 axes"
-            )
+    maps = tuple(_map(name, sizes[name], reading.forms.get(name, "")) for name in inputs)
     identifiers = _identifiers([*inputs, *(value.name for value in model.graph.output)])
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
     return Network(
@@ -71,7 +67,20 @@ def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
         ),
         tuple(Array(name, identifiers[name], sizes[name]) for name in inputs),
         tuple(Array(name, identifiers[name], made[name]) for name in made),
-        tuple(sizes[name] for name in inputs),  # type: ignore[misc]
+        maps,
+    )
+
+
+def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, int, int, int]:
+    """The shape of an input as a map: a signal is one of a single row."""
+    if form == "" and len(shape) == 4:
+        return shape
+    if form == "row":
+        batch, channels, width = shape
+        return batch, channels, 1, width
+    raise InvalidValue(
+        f"model: got the input {name} of {len(shape)} axes; allowed: images, of 4 axes, and "
+        "signals that a convolution reads, of 3"
     )
 
 
