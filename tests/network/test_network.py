@@ -1,5 +1,6 @@
 """A model as a folder of C: it compiles anywhere, computes the model, and says what it needs."""
 
+import re
 import subprocess
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from graph.onnx_models import case_of
 from onnx import helper
 
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.network import generate
 from winogen.network.reading import network
 from winogen.network.schedule import schedule
@@ -121,6 +122,49 @@ def test_random_models(tmp_path, make, ends):
     assert computed >= 3
 
 
+def test_its_own_test_sees_numbers_that_are_none(tmp_path, make):
+    generate(chain(), isa="generic").write(tmp_path)
+    source = (tmp_path / "net.c").read_text()
+    output = re.search(r"float \*(\w+), void \*memory", source)[1]
+    spoilt = source.rstrip().removesuffix("}") + f"    {output}[0] /= 0 * {output}[0];\n}}\n"
+    (tmp_path / "net.c").write_text(spoilt)
+    with pytest.raises(AssertionError, match=r"1 of \d+ are not finite"):
+        make(tmp_path, "test")
+
+
+NAMES = (
+    "net_weights",
+    "short",
+    "NULL",
+    "memory",
+    "x",
+    "X",
+    "main",
+    "net_run",
+    "map_0",
+    "this",
+    "1/a b",
+)
+
+
+def test_any_names_of_arrays(tmp_path, make):
+    """Words of C and C++, of the files, names that differ in case: all are renamed."""
+    value, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    weight = onnx.numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "filters */ #error /*")
+    nodes = []
+    for name in NAMES:
+        node = helper.make_node("Conv", [name, weight.name], [f"{name} y"], f"a*/ \n#error {name}")
+        nodes.append(node)
+    ends = [value(name, kind, [1, 1, 5, 5]) for name in NAMES]
+    outs = [value(f"{name} y", kind, [1, 1, 3, 3]) for name in NAMES]
+    graph = helper.make_graph(nodes, "names", ends, outs, [weight])
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    generate(model, isa="generic", command="a*/ #error").write(tmp_path)
+    assert make(tmp_path, "test").count(": right") == len(NAMES)
+    make(tmp_path, "test", "-O1")  # other flags: made anew
+
+
 def test_two_networks_are_linked_to_one_program(tmp_path):
     for name in ("one", "two"):
         generate(small(), name=name, isa="generic").write(tmp_path)
@@ -203,7 +247,7 @@ def test_what_is_not_generated_is_named(tmp_path):
     ],
 )
 def test_wrong_arguments(options, message):
-    with pytest.raises(InvalidValue) as refused:
+    with pytest.raises((InvalidValue, InvalidType)) as refused:
         generate(small(), **options)
     assert str(refused.value).startswith(message)
 
@@ -213,6 +257,19 @@ def test_open_sizes_have_to_be_given():
     with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 3 x h x w"):
         generate(model)
     assert network(model, {"x": (1, 3, 8, 8)}).maps == ((1, 3, 8, 8),)
+
+
+def test_ends_that_no_function_has(tmp_path):
+    model = chain()
+    model.graph.output.append(model.graph.output[0])
+    with pytest.raises(InvalidValue, match="model: got the output v2 twice; allowed: each once"):
+        generate(model)
+    with pytest.raises(InvalidValue, match=r"of sizes \(0, 3, 9, 11\); allowed: positive ones"):
+        generate(chain((0, 3, 9, 11)))
+    (tmp_path / "net.c").mkdir()
+    with pytest.raises(InvalidValue, match="output: got .*net.c', which is not a regular file"):
+        generate(chain(), isa="generic").write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.c"]
 
 
 def test_numbers_of_other_types_are_refused():

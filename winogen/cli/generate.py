@@ -144,6 +144,7 @@ def _generate_network(
 
     _refuse(options, " ".join(set(options) - {*_BOTH}), "without a model")
     asked: dict[str, Any] = {**options}
+    output.mkdir(parents=True, exist_ok=True)  # what cannot be written is told before any work
     asked |= read({name: options[name] for name in _READ if name in options})
     asked |= _given({"weights": weights})
     name = f"winogen generate {shlex.quote(model.name)}"

@@ -258,7 +258,7 @@ def check_name(name: str) -> str:
     """Return ``name`` if files and functions can be called after it; raises InvalidValue."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise InvalidValue(f"name: got {name!r}; allowed: a C identifier, such as conv1_1")
-    if name in _RESERVED or re.match(r"_[_A-Z]", name):
+    if name in RESERVED or re.match(r"_[_A-Z]", name):
         raise InvalidValue(
             f"name: got {name!r}, which C or the generated code uses; "
             "allowed: another identifier, such as conv1_1"
@@ -267,7 +267,7 @@ def check_name(name: str) -> str:
 
 
 # Keywords of C and C++, ``main``, and what the kernels call their own.
-_RESERVED = frozenset(
+RESERVED = frozenset(
     """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
     const constexpr const_cast continue decltype default delete do double dynamic_cast else enum

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from winogen.errors import InvalidValue
-from winogen.graph import Conv, Graph, Node, Opaque, QConv, simplify
+from winogen.codegen.standalone import RESERVED
+from winogen.errors import InvalidType, InvalidValue
+from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
 from winogen.network.flat import with_convolutions
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model
@@ -18,7 +18,10 @@ from winogen.onnx.reading import Reading, read
 
 # Nodes that move no numbers of a contiguous array.
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
-_RESERVED = frozenset("arena weights char const double float if int return void w".split())
+# What the files themselves call something, and macros of C.
+_OWN = frozenset(
+    "AT EOF INFINITY NAN NULL arena errno linux memory stdin stdout unix w weights".split()
+)
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,17 @@ class Network:
     maps: tuple[tuple[int, int, int, int], ...]  # the shapes of the graph's inputs
 
 
-def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
+def network(
+    source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None, prefix: str = "net"
+) -> Network:
     """Return a model as a network.
 
     ``source``: an onnx.ModelProto or a path. ``input_shapes``: sizes of inputs where the model
-    leaves them open; an open batch is 1. Raises InvalidType, and InvalidValue for a model with
-    nodes that are not generated: it names each of them.
+    leaves them open; an open batch is 1. ``prefix``: of names that no array may have. Raises
+    InvalidType, and InvalidValue for a model with nodes that are not generated: it names each.
     """
-    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-    model = sized(Model(load(source), shapes))
+    model = _sized(Model(load(source), _shapes(input_shapes)))
+    _check_ends(model)
     model = Model(with_convolutions(model), model.fixed)
     _check_types(model)
     reading = read(model)
@@ -58,7 +63,8 @@ def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
     sizes = usual_sizes(model)
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
     maps = tuple(_map(name, sizes[name], reading.forms.get(name, "")) for name in inputs)
-    identifiers = _identifiers([*inputs, *(value.name for value in model.graph.output)])
+    names = [*inputs, *(value.name for value in model.graph.output)]
+    identifiers = _identifiers(names, prefix)
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
     return Network(
         model,
@@ -69,6 +75,37 @@ def network(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
         tuple(Array(name, identifiers[name], made[name]) for name in made),
         maps,
     )
+
+
+def _shapes(given: Any) -> dict[str, tuple[int, ...]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidType(
+            f"input_shapes: got {type(given).__name__}; allowed: sizes by the names of inputs"
+        )
+    for name, shape in (given or {}).items():
+        if not isinstance(shape, (tuple, list)) or not all(type(n) is int for n in shape):
+            raise InvalidType(f"input_shapes: got {name}: {shape!r}; allowed: a tuple of integers")
+    return {name: tuple(shape) for name, shape in (given or {}).items()}
+
+
+def _sized(model: Model) -> Model:
+    try:
+        return sized(model)
+    except InvalidValue as open_sizes:  # another command has another option for them
+        raise InvalidValue(str(open_sizes).replace("--input ", "--input-shape ")) from None
+
+
+def _check_ends(model: Model) -> None:
+    """Raise InvalidValue for inputs and outputs that a function in C could not have."""
+    names = [value.name for value in model.graph.output]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue(f"model: got the output {name} twice; allowed: each once")
+    for name, shape in usual_sizes(model).items():
+        if not all(shape):
+            raise InvalidValue(
+                f"model: got the input {name} of sizes {shape}; allowed: positive ones"
+            )
 
 
 def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, int, int, int]:
@@ -142,7 +179,14 @@ def _refuse(model: Model, graph: Graph) -> None:
             f"model: got nodes of opset {model.opset} that are not generated: {listed}; allowed: "
             "convolutions of float32 and what lies between them, see docs/network.md"
         )
-    if not any(isinstance(node.op, Conv) for node in graph.nodes):
+    given = {value.name for value in required(model)}
+    for name in graph.inputs:
+        if name not in given:
+            raise InvalidValue(
+                f"model: got the initializer {name}, which callers may replace; allowed: "
+                "constants, which are no inputs as well"
+            )
+    if not any(isinstance(node.op, (Conv, ConvTranspose)) for node in graph.nodes):
         raise InvalidValue("model: got no convolution; allowed: a model with one at least")
 
 
@@ -150,17 +194,22 @@ def _kind(node: Node) -> str:
     return str(node.op) if isinstance(node.op, Opaque) else "a convolution of bytes"
 
 
-def _identifiers(names: Sequence[str]) -> dict[str, str]:
-    """How C calls arrays: as the model does, as far as possible."""
+def _identifiers(names: Sequence[str], prefix: str) -> dict[str, str]:
+    """How C calls arrays: as the model does, as far as possible.
+
+    No two differ only in case, since macros have them in capitals; none is one of C's words or of
+    the files' own.
+    """
     taken: set[str] = set()
     found: dict[str, str] = {}
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "array"
-        if base[0].isdigit() or base in _RESERVED or keyword.iskeyword(base):
+        own = re.match(rf"({prefix}_|(map|relayout)_\d+$)", base, re.IGNORECASE)
+        if base[0].isdigit() or own or base in RESERVED or base in _OWN:
             base = f"array_{base}"
         candidate, number = base, 2
-        while candidate in taken:
+        while candidate.upper() in taken:
             candidate, number = f"{base}_{number}", number + 1
-        taken.add(candidate)
+        taken.add(candidate.upper())
         found.setdefault(name, candidate)
     return found

@@ -83,10 +83,10 @@ def check_packing(target: Target) -> None:
     """Raise InvalidValue for a target whose kernels cannot pack filters on this machine."""
     if target.name in _ANYWHERE or _runs_here(target):
         return
+    names = (*(one.name for one in host_targets()), *_ANYWHERE)
     raise InvalidValue(
         f"isa: got {target.name}, which this CPU lacks: kernels pack the filters when a network is "
-        f"generated; allowed: {', '.join(one.name for one in host_targets())}, "
-        f"{', '.join(_ANYWHERE)}"
+        f"generated; allowed: {', '.join(dict.fromkeys(names))}"
     )
 
 

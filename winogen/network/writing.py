@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.standalone import check_name, float_interface, render_pair
 from winogen.codegen.templates import environment, wrapped
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
+from winogen.errors import InvalidType
+from winogen.files import check_regular, replace_file
 from winogen.graph import maps, runtime
 from winogen.graph.ir import Conv, GroupNorm, LayerNorm
 from winogen.graph.lower import Step
@@ -24,6 +28,7 @@ from winogen.graph.whole import GROWTH
 from winogen.network.reading import Network, network
 from winogen.network.schedule import Kernel, Schedule, schedule
 from winogen.network.weights import Weights, check_packing, packed, spelled
+from winogen.onnx.loading import naming_damage, session_of
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference
 from winogen.records import Target
@@ -64,14 +69,18 @@ class Files:
         )
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write all files into a folder, which is made; return their paths. Raises OSError."""
+        """Write all files into a folder, which is made; return their paths.
+
+        Each is written whole or not at all. Raises InvalidValue and OSError.
+        """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        for name, data in self.contents.items():
-            (path / name).write_bytes(data)
-        return [path / name for name in self.contents]
+        for name in self.contents:
+            check_regular("output", path / name, "files that are not there yet, or regular ones")
+        return [replace_file(path / name, data) for name, data in self.contents.items()]
 
 
+@naming_damage
 def generate(
     model_or_path: Any,
     *,
@@ -97,13 +106,16 @@ def generate(
     InvalidType, InvalidValue that names each node that is not generated, Unsupported, and
     BuildError: packing the filters takes a compiler, or kernels at hand.
     """
-    check_name(name)
+    for what, text in (("isa", isa), ("command", command)):
+        if not isinstance(text, (str, NoneType)):
+            raise InvalidType(f"{what}: got {type(text).__name__}; allowed: a text")
+    check_name(f"{check_name(name)}_00")
     arguments.choice("weights", weights, WEIGHTS)
     target = host_target() if isa is None else arguments.target(isa)
     check_packing(target)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
-    read = network(model_or_path, input_shapes)
+    read = network(model_or_path, input_shapes, name)
     plan = schedule(
         read, target, tolerance=tolerance, algorithm=algorithm, workspace_limit=workspace_limit
     )
@@ -117,7 +129,7 @@ class _Writer:
         self, name: str, read: Network, plan: Schedule, target: Target, where: str, command: str
     ):
         self.name, self.read, self.plan, self.target = name, read, plan, target
-        self.where, self.command = where, command
+        self.where, self.command = where, commented(command)
         self.weights = Weights()
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
@@ -162,6 +174,7 @@ class _Writer:
 
     def _calls(self, number: int, step: Step) -> list[Call]:
         label = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
+        label = commented(label)
         kernels = self.plan.kernels[number]
         if isinstance(step.op, Relayout):
             return [self._turning(number, label, step, step.op)]
@@ -258,7 +271,7 @@ class _Writer:
         return f"{array} + {offset}" if offset else array
 
     def _weight(self, name: str, array: Any) -> str:
-        return f"w + {self.weights.add(name, array)}"
+        return f"w + {self.weights.add(commented(name), array)}"
 
     # ---- files -----------------------------------------------------------------------------------
 
@@ -284,6 +297,10 @@ class _Writer:
                 ]
             ),
             "call_arguments": ", ".join(a.identifier for a in (*read.inputs, *read.outputs)),
+            "tested_arguments": ", ".join(
+                [f"in_{a.identifier}" for a in read.inputs]
+                + [f"out_{a.identifier}" for a in read.outputs]
+            ),
             "numbers": {array.name: prod(array.shape) for array in (*read.inputs, *read.outputs)},
             "pairs": list(self.pairs.values()),
             "calls": calls,
@@ -313,8 +330,6 @@ class _Writer:
         if reference.exact is not None:
             ends = np.cumsum([prod(array.shape) for array in self.read.outputs])[:-1]
             return feed, np.split(reference.exact, ends), True
-        from winogen.onnx.loading import session_of
-
         names = [array.name for array in self.read.outputs]
         return feed, session_of(model.proto).run(names, feed), False
 
