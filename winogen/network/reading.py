@@ -11,6 +11,7 @@ from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
 from winogen.network.flat import with_convolutions
+from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model
 from winogen.onnx.probes import required, sized, usual_sizes
@@ -113,8 +114,7 @@ def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, int, int, i
     if form == "" and len(shape) == 4:
         return shape
     if form == "row":
-        batch, channels, width = shape
-        return batch, channels, 1, width
+        return FORMS[form].map_sizes(shape, 1)
     raise InvalidValue(
         f"model: got the input {name} of {len(shape)} axes; allowed: images, of 4 axes, and "
         "signals that a convolution reads, of 3"

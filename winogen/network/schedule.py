@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv import planner
+from winogen.conv.choice import multiplications
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph.ir import Conv
@@ -62,8 +63,6 @@ class Schedule:
     @property
     def products(self) -> tuple[int, int]:
         """Multiplications between operands of all convolutions: as planned, and by direct ones."""
-        from winogen.conv.choice import multiplications
-
         firsts = [some[0] for some in self.kernels if some]
         planned = sum(multiplications(one.problem, one.choice) for one in firsts)
         return planned, sum(one.problem.direct_multiplications for one in firsts)

@@ -14,6 +14,7 @@ from winogen.conv import memory
 from winogen.conv.execute import Environment, kernel
 from winogen.errors import InvalidValue
 from winogen.kernels.spec import KernelSpec
+from winogen.kernels.work import round_up
 from winogen.network.schedule import Kernel
 from winogen.records import TARGETS, Target
 from winogen.toolchain import host_targets
@@ -47,7 +48,7 @@ class Weights:
         if key not in self._known:
             self._known[key] = self.count
             self.parts.append(Part(name, self.count, numbers))
-            self.count += -(-numbers.size // _ALIGNED) * _ALIGNED
+            self.count += round_up(numbers.size, _ALIGNED)
         return self._known[key]
 
     def data(self) -> np.ndarray:
@@ -59,9 +60,9 @@ class Weights:
 
     def text(self) -> Iterator[str]:
         """Yield them as lines of C, with a comment before each."""
+        whole = self.data()
         for part in self.parts:
-            padded = np.zeros(-(-part.numbers.size // _ALIGNED) * _ALIGNED, np.float32)
-            padded[: part.numbers.size] = part.numbers
+            padded = whole[part.begin : part.begin + round_up(part.numbers.size, _ALIGNED)]
             yield f"    /* {part.begin}: {part.name} */"
             yield wrapped(map(spelled, padded.tolist()), 4, ", ", ",")
 

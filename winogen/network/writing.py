@@ -38,6 +38,7 @@ from winogen.toolchain import host_target
 WEIGHTS = ("const", "object", "file")
 MAGIC = b"winogen1"
 _HEADER = 64  # bytes before the numbers of a file
+_BASIS, _PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
 
 
 class Call(NamedTuple):
@@ -310,7 +311,10 @@ class _Writer:
             "where": self.where,
             "weights": self.weights,
             "header": _HEADER,
-            "arena_bytes": -(-plan.arena_bytes // 64) * 64,
+            "arena_bytes": plan.arena_bytes,
+            "magic": MAGIC.decode(),
+            "basis": f"0x{_BASIS:X}",
+            "prime": f"0x{_PRIME:X}",
             "least_bytes": plan.least_bytes,
             "predicted": plan.predicted_error,
             "limit": GROWTH * plan.predicted_error,
@@ -349,9 +353,9 @@ def digest(data: bytes) -> int:
     >>> hex(digest(bytes(8)))
     '0xaf63bd4c8601b7df'
     """
-    value = 0xCBF29CE484222325
+    value = _BASIS
     for word in np.frombuffer(data, "<u8").tolist():
-        value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+        value = ((value ^ word) * _PRIME) & 0xFFFFFFFFFFFFFFFF
     return value
 
 
