@@ -41,8 +41,8 @@ def pad_module(mode: str) -> Callable[[Call, Any], Translation]:
 # --- pooling, enlarging
 
 
-def max_pool(call: Call) -> Translation:
-    """Return the maxima of windows."""
+def max_pool(call: Call, read: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Translation:
+    """Return the maxima of windows; ``read`` brings what the function was given to two axes."""
     values = call.bind(
         "input kernel_size stride padding dilation ceil_mode return_indices",
         stride=None,
@@ -51,7 +51,7 @@ def max_pool(call: Call) -> Translation:
         ceil_mode=False,
         return_indices=False,
     )
-    return pooled(call, values["input"], values)
+    return pooled(call, values["input"], read(values))
 
 
 def max_pool_module(call: Call, module: Any) -> Translation:

@@ -149,15 +149,7 @@ def _pooling(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _max_pool(call: Call) -> Translation:
     """The largest numbers of windows, of a function."""
-    values = call.bind(
-        "input kernel_size stride padding dilation ceil_mode return_indices",
-        stride=None,
-        padding=0,
-        dilation=1,
-        ceil_mode=False,
-        return_indices=False,
-    )
-    return between.pooled(call, values["input"], _pooling(values))
+    return between.max_pool(call, _pooling)
 
 
 def _adapted(call: Call, module: Any) -> Translation:
