@@ -18,7 +18,7 @@ def cache(tmp_path, monkeypatch):
 
 def shown(result) -> dict[str, str]:
     assert result.exit_code == 0, result.output
-    return {line.split()[0]: line.split(None, 1)[1] for line in result.output.splitlines()}
+    return {line.split()[0]: line.split(None, 1)[1] for line in result.stdout.splitlines()}
 
 
 def compiled(value: int) -> None:

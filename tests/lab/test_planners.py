@@ -159,7 +159,7 @@ def test_the_command_prints_every_planner(planner, names, tiny, tmp_path):
     words = ["--layers", tmp_path / "mine.json", "--planner", planner, "--json", tmp_path / "out"]
     result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
     assert result.exit_code == 0, result.output
-    head, row, *totals = result.output.splitlines()
+    head, row, *totals = result.stdout.splitlines()
     assert head.split()[3::2] == names and row.split()[0] == "tiny"
     assert [line.split(":")[0] for line in totals] == names
     document = json.loads((tmp_path / "out").read_text())

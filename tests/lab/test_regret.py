@@ -122,7 +122,7 @@ def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
     ]
     result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
     assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["layer", "tiny", "other", "regret:"]
     document = json.loads((tmp_path / "out.json").read_text())
     assert [one["layer"] for one in document["layers"]] == ["tiny", "other"]

@@ -65,8 +65,8 @@ def test_the_table_and_the_picture(tmp_path):
     result = CliRunner().invoke(app, ["lab", "front", *map(str, words)])
     assert result.exit_code == 0, result.output
     document = json.loads(file.read_text("utf-8"))
-    assert result.output.startswith(render(document).splitlines()[0])
-    assert "382    529" in result.output and "SFC-6" in result.output
+    assert result.stdout.startswith(render(document).splitlines()[0])
+    assert "382    529" in result.stdout and "SFC-6" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
