@@ -8,8 +8,10 @@ import pytest
 from winogen.conv import planner
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
-from winogen.graph import Conv, Graph, Node, Segment
+from winogen.errors import CompilerNotFound
+from winogen.graph import Conv, Graph, Node, Segment, planning
 from winogen.graph.choose import packed_bytes
+from winogen.graph.planning import faster_layout, ways_of
 from winogen.kernels import named
 from winogen.toolchain import host_target
 
@@ -62,3 +64,20 @@ def test_behind_the_fastest_come_all_that_are_smaller():
     sizes = [way.packed_bytes for way in choice.ways]
     assert choice.ways[-1].candidate.choice.tile is None and min(sizes) == sizes[-1]
     assert len({size for size in sizes if size < sizes[0]}) >= 4
+
+
+@pytest.mark.parametrize("lacks", (("NHWC",), ("NCHW",), ("NHWC", "NCHW")))
+def test_a_layout_without_kernels_is_not_chosen(lacks, monkeypatch):
+    def at_hand(problem, settings):
+        if problem.layer.layout in lacks:
+            raise CompilerNotFound(f"no kernel for {problem.layer.layout}")
+        return ways_of(problem, settings)
+
+    monkeypatch.setattr(planning, "ways_of", at_hand)
+    one = segment(None)
+    if len(lacks) == 2:
+        with pytest.raises(CompilerNotFound, match="no kernel for NCHW"):
+            faster_layout([(one.graph, [SHAPE])], one.settings())
+    else:
+        chosen = faster_layout([(one.graph, [SHAPE])], one.settings()).settings.layout
+        assert chosen not in lacks

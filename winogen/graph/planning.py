@@ -294,9 +294,19 @@ def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[Quantized
 
 
 def faster_layout(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> Outlines:
-    """Return graphs on inputs of these shapes in the layout that is predicted to be faster."""
-    both = [Outlines(parts, replace(settings, layout=layout)) for layout in ("NHWC", "NCHW")]
-    return min(both, key=lambda outlines: sum(one.seconds for one in outlines.plans()))
+    """Return graphs on inputs of these shapes in the layout that is predicted to be faster.
+
+    Raises CompilerNotFound if the kernels at hand suffice in neither layout.
+    """
+    layouts, refusal = [], None
+    for layout in ("NHWC", "NCHW"):
+        try:
+            layouts.append(Outlines(parts, replace(settings, layout=layout)))
+        except CompilerNotFound as lack:
+            refusal = lack
+    if not layouts and refusal is not None:
+        raise refusal
+    return min(layouts, key=lambda outlines: sum(one.seconds for one in outlines.plans()))
 
 
 def _arena(
