@@ -2,7 +2,9 @@
 
 import os
 import re
+import subprocess
 import sys
+import zlib
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -46,14 +48,44 @@ def pytest_addoption(parser):
         action="store_true",
         help="only tests that name no instruction set: WINOGEN_ISA changes nothing of the others",
     )
+    parser.addoption(
+        "--share",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one test in N; which ones changes with the files that were committed",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep the tests that `--unnamed-isa` asks for."""
+    """Keep the tests that `--unnamed-isa` and `--share` ask for."""
+    kept = items
     if config.getoption("--unnamed-isa"):
-        named = [item for item in items if names_isa(item)]
-        config.hook.pytest_deselected(items=named)
-        items[:] = [item for item in items if item not in named]
+        kept = [item for item in kept if not names_isa(item)]
+    if (shares := config.getoption("--share")) > 1:
+        turn = int(source_digest(config.rootpath), 16) % shares
+        kept = [item for item in kept if share_of(item, shares) == turn]
+    if len(kept) < len(items):
+        of_use = set(map(id, kept))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in of_use])
+        items[:] = kept
+
+
+def source_digest(folder):
+    """Return git's digest of the files that were committed; "0" where git knows nothing of them."""
+    command = ["git", "-C", folder, "rev-parse", "--verify", "--quiet", "HEAD^{tree}"]
+    try:
+        found = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    except OSError:
+        found = ""
+    return found.strip() or "0"
+
+
+def share_of(item, shares):
+    """Return the share of a test. Tests of a group, which share what is measured, are in one."""
+    group = item.get_closest_marker("xdist_group")
+    name = group.args[0] if group else item.nodeid
+    return zlib.crc32(name.encode()) % shares
 
 
 def names_isa(item):
