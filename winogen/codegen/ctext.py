@@ -1,8 +1,8 @@
-"""Straight-line programs as text: C statements, and the factored equations above them.
+"""Straight-line programs as text: statements of C or a sister, and the factored equations above.
 
 Nothing here changes a program; names are chosen, signs are placed, constants are spelled. Every
-operation of the program is one operation of the C text, so the compiled code (without contraction)
-and ``Program.run`` round alike, bit for bit.
+operation of the program is one operation of the text, so the compiled code (without contraction)
+and ``Program.run`` round alike, bit for bit. `Spelling` is what differs from language to language.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.program.ir import ZERO, Program
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constant:
-    """A positive constant: its C name, its C initialiser and, if that is not exact, its value."""
+    """A positive constant: its name, its initialiser and, if that is not exact, its value."""
 
     name: str
     initialiser: str
@@ -32,24 +32,58 @@ class Constant:
 
 @dataclass(frozen=True)
 class Routine:
-    """One transform ready for the template: constants, C lines and equations in the same order."""
+    """One transform ready for the template: constants, lines and equations in the same order."""
 
     constants: tuple[Constant, ...]
     lines: tuple[str, ...]
     equations: tuple[str, ...]
 
 
+class Factor(NamedTuple):
+    """A term of a sum: an operand, the name of the constant before it ("" for 1) and its sign."""
+
+    operand: str
+    constant: str
+    negative: bool
+
+
+def infix(terms: Sequence[Factor]) -> str:
+    """Spell a sum as most languages do, the positive terms first: "y - k * x".
+
+    >>> infix([Factor("x", "k", True), Factor("y", "", False)])
+    'y - k * x'
+    """
+    return _signed_sum(
+        (term.negative, term.operand, term.constant and f"{term.constant} * ") for term in terms
+    )
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a language spells the parts of a routine."""
+
+    local: str  # a definition, with {name} and {value}
+    store: str  # into an array, with {array}, {index} and {value}
+    zero: str
+    constant: Callable[[str, Scalar], Constant]  # of a name and a positive value
+    total: Callable[[Sequence[Factor]], str] = infix  # of one or two terms
+    first: int = 0  # the index of an array's first element
+
+
+def spelling_of_c(vec: str = "WINOGEN_VEC", real: str = "WINOGEN_REAL") -> Spelling:
+    """Return how C spells routines that compute on ``vec``, with constants of the type ``real``."""
+    return Spelling(
+        local=f"const {vec} {{name}} = {{value}};",
+        store="{array}[{index}] = {value};",
+        zero=f"({vec}){{0}}",
+        constant=lambda name, value: constant_of_c(name, value, real),
+    )
+
+
 def routine(
-    program: Program,
-    source: str,
-    target: str,
-    vec: str = "WINOGEN_VEC",
-    real: str = "WINOGEN_REAL",
+    program: Program, source: str, target: str, spelling: Spelling | None = None
 ) -> Routine:
-    """Spell ``program`` in C, reading ``source[i]`` and writing ``target[i]``, arrays of ``vec``.
-
-    ``real``: what C calls the type of one number in it.
-
+    """Spell ``program``, reading ``source[i]`` and writing ``target[i]``; in C by default.
 
     >>> from winogen.program import Program, Statement, Term
     >>> half = Statement("t3", (Term("1/2", "g1"), Term(1, "g0")))
@@ -58,29 +92,45 @@ def routine(
     >>> text.lines, text.equations
     (('u[0] = k1_2 * g[1] + g[0];',), ('u0 = 1/2 g1 + g0',))
     """
+    spelling = spelling or spelling_of_c()
+    first = spelling.first
     names = _names(program, target)
-    place = {name: f"{source}[{i}]" for i, name in enumerate(program.inputs)}
-    constants = _constants(program, real)
+    place = {name: f"{source}[{first + i}]" for i, name in enumerate(program.inputs)}
+    constants = _constants(program, spelling)
     reads = Counter(name for s in program.statements for name in s.operands)
     lines = []
+
+    def store(index: int, value: str) -> None:
+        lines.append(spelling.store.format(array=target, index=first + index, value=value))
+
     for statement in program.statements:
         local = names[statement.target]
-        value = _signed_sum(
-            (
-                term.coefficient,
-                place[term.operand],
-                "" if term.is_unit else constants[term.magnitude].name + " * ",
-            )
-            for term in statement.terms
+        value = spelling.total(
+            [
+                Factor(
+                    place[term.operand],
+                    "" if term.is_unit else constants[term.magnitude].name,
+                    term.coefficient < 0,
+                )
+                for term in statement.terms
+            ]
         )
-        if local.startswith(target) and not reads[statement.target]:
-            lines.append(f"{target}[{local[len(target) :]}] = {value};")
+        is_output = local.startswith(target)
+        if is_output and not reads[statement.target]:
+            store(int(local[len(target) :]), value)
         else:
-            lines.append(f"const {vec} {local} = {value};")
+            lines.append(spelling.local.format(name=local, value=value))
             place[statement.target] = local
-            if local.startswith(target):
-                lines.append(f"{target}[{local[len(target) :]}] = {local};")
-    lines += _copies(program, names, place, target, vec)
+            if is_output:
+                store(int(local[len(target) :]), local)
+    # Outputs that no statement writes: an input, a second copy of an output, or zero.
+    for i, name in enumerate(program.outputs):
+        if name == ZERO:
+            store(i, spelling.zero)
+        elif names[name] != f"{target}{i}":
+            # A value that is an output and read by nobody else has no local of its own.
+            written = names[name][len(target) :]
+            store(i, place[name] if name in place else f"{target}[{first + int(written)}]")
     return Routine(
         tuple(constants.values()),
         tuple(lines),
@@ -115,30 +165,15 @@ def _names(program: Program, target: str) -> dict[str, str]:
     return names
 
 
-def _signed_sum(terms: Iterable[tuple[Scalar, str, str]]) -> str:
-    """Join (sign carrier, operand, factor text) with the positive terms first: "y - k * x"."""
+def _signed_sum(terms: Iterable[tuple[bool, str, str]]) -> str:
+    """Join (is negative, operand, factor text) with the positive terms first: "y - k * x"."""
     text = ""
-    for coefficient, operand, factor in sorted(terms, key=lambda term: term[0] < 0):
-        if coefficient < 0:
+    for negative, operand, factor in sorted(terms, key=lambda term: term[0]):
+        if negative:
             text += f" - {factor}{operand}" if text else f"-{factor}{operand}"
         else:
             text += f" + {factor}{operand}" if text else f"{factor}{operand}"
     return text
-
-
-def _copies(
-    program: Program, names: Mapping[str, str], place: Mapping[str, str], target: str, vec: str
-) -> list[str]:
-    """Outputs that no statement writes: an input, a second copy of an output, or zero."""
-    lines = []
-    for i, name in enumerate(program.outputs):
-        if name == ZERO:
-            lines.append(f"{target}[{i}] = ({vec}){{0}};")
-        elif names[name] != f"{target}{i}":
-            # A value that is an output and read by nobody else has no local of its own.
-            value = place.get(name, f"{target}[{names[name][len(target) :]}]")
-            lines.append(f"{target}[{i}] = {value};")
-    return lines
 
 
 def _equations(
@@ -160,7 +195,7 @@ def _equations(
             elif not leads and re.search(r" [+-] ", operand):
                 operand = f"({operand})"
             factor = "" if term.is_unit else _factor(term.magnitude) + " "
-            parts.append((term.coefficient, operand, factor))
+            parts.append((term.coefficient < 0, operand, factor))
         value = _signed_sum(parts)
         # A negated sum cannot be opened by a minus sign alone; it keeps a line of its own.
         if statement.target not in outputs and reads[statement.target] == 1 and value[0] != "-":
@@ -180,8 +215,8 @@ def _factor(scalar: Scalar) -> str:
     return f"({text})" if re.search(r"[+-]", text) else text
 
 
-def _constants(program: Program, real: str) -> dict[Scalar, Constant]:
-    """Absolute values of the constants, smallest first, each with its C name."""
+def _constants(program: Program, spelling: Spelling) -> dict[Scalar, Constant]:
+    """Absolute values of the constants, smallest first, each with its name."""
     values = {t.magnitude for s in program.statements for t in s.terms if not t.is_unit}
     table: dict[Scalar, Constant] = {}
     taken: set[str] = set()
@@ -190,7 +225,7 @@ def _constants(program: Program, real: str) -> dict[Scalar, Constant]:
         while name in taken:
             name += "_"
         taken.add(name)
-        table[value] = _constant(name, value, real)
+        table[value] = spelling.constant(name, value)
     return table
 
 
@@ -207,8 +242,8 @@ def _constant_name(value: Scalar) -> str:
     return text if len(text) <= 32 else f"k{len(text)}_{text[-24:]}"
 
 
-def _constant(name: str, value: Scalar, real: str) -> Constant:
-    """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` where C rounds it once.
+def constant_of_c(name: str, value: Scalar, real: str) -> Constant:
+    """Return ``value`` as a constant of C: a quotient such as ``5.0 / 4`` where C rounds it once.
 
     The quotient is computed in double and, where ``real`` is float, rounded again. Both steps
     together equal one rounding as long as numerator and denominator are small; where they are not,

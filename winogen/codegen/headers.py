@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from winogen.codegen.ctext import commented, routine
+from winogen.codegen.ctext import commented, routine, spelling_of_c
 from winogen.codegen.templates import environment
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
@@ -70,7 +70,7 @@ def function(
     """
     name, matrix, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
-    text = routine(program, letter, target, vec, real)
+    text = routine(program, letter, target, spelling_of_c(vec, real))
     count = program.counts().instructions
     return {
         "title": f"{target} = {matrix} {letter}: {_plural(count, 'instruction')}.",
