@@ -267,7 +267,10 @@ def test_wisdom_knows_axes(rank, tmp_path):
     assert ranked.choice.tile == choice.tile
 
 
-@pytest.mark.parametrize("algorithm", ["direct", "mcmr", "im2col"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["direct", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("mcmr", "im2col"))],
+)
 @pytest.mark.parametrize("layout", arguments.LAYOUTS[3])
 def test_files_of_volumes_run_alone_within_their_memory(tmp_path, algorithm, layout):
     """A pair of files under sanitizers, on arrays of just the right size."""

@@ -206,6 +206,7 @@ def test_refusals():
         NestSearch(LAYER, "NHWC", host_target(), ranges={"image": {"CHW"}}).space()
 
 
+@pytest.mark.thorough
 def test_a_killed_command_goes_on(tmp_path):
     """The whole way, once: the command is killed, and started again with its file."""
     path = tmp_path / "nests.jsonl"

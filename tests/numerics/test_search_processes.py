@@ -85,6 +85,7 @@ def test_processes(expected):
         assert texts(search(WANTED, execute)) == expected
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_loses_a_worker(expected):
     distributed = pytest.importorskip("distributed")
     pytest.importorskip("joblib")

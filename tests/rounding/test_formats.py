@@ -105,7 +105,16 @@ def all_codes(size):
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "flyte24", "flyte16", "flyte8"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "float16",
+        "bfloat16",
+        pytest.param("flyte24", marks=pytest.mark.thorough),  # has 2^24 codes
+        "flyte16",
+        "flyte8",
+    ],
+)
 def test_every_code_survives(name, rounding):
     known = FORMATS[name].rounds(rounding)
     codes = all_codes(known.size)[:: 97 if (name, rounding) == ("flyte24", "cut") else 1]

@@ -65,6 +65,7 @@ def test_calls_that_the_model_does_not_understand_hardly_move_it():
     assert residual(good[2:], with_odd.machine) < residual(good[2:], without.machine) + 0.03
 
 
+@pytest.mark.thorough
 def test_whatever_numbers_there_are_are_fitted_and_no_further_than_a_factor():
     measured = [replace(one, seconds=100 * one.seconds) for one in samples(Machine())]
     found = fit(measured, Machine())
@@ -87,6 +88,7 @@ def test_the_sample_reaches_every_family_and_is_of_no_layer_set():
     assert algorithms_ == {"direct", "im2col", "winograd2d", "winograd1d", "mcmr"}
 
 
+@pytest.mark.thorough
 def test_every_constant_of_one_thread_shows_in_the_sample():
     """Else it could not be fitted; what threads wait for cannot."""
     works = []

@@ -101,6 +101,7 @@ def results(ffi, library, prefix, work, x, w, bias, y):
     return out
 
 
+@pytest.mark.thorough
 def test_sampled_nests_are_exact(tmp_path):
     run_all(tmp_path, list(sample("some", 1)), ("-O0",))
 

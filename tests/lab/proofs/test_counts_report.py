@@ -14,6 +14,7 @@ from winogen.program.analysis import naive_counts
 PAGE = (Path(__file__).parents[3] / "docs" / "operation-counts.md").read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_naive_counts_are_those_of_row_by_row_programs():
     for m, r in ((2, 3), (4, 3), (3, 5)):
         algorithm = cook_toom(m, r)

@@ -40,6 +40,7 @@ def rows():
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 def test_every_way_is_there(rows):
     assert list(rows) == [
         *("auto: direct", "direct", "im2col", "mcmr F(2x2,3x3)", "mcmr F(3x3,3x3)"),
@@ -49,6 +50,7 @@ def test_every_way_is_there(rows):
     assert rows["winograd1d F(2,3)"]["points"] == [None, ["0", "1", "-1", "inf"]]
 
 
+@pytest.mark.thorough
 def test_errors_are_those_of_conv2d(rows):
     x, weight = data()
     windows = np.lib.stride_tricks.sliding_window_view(

@@ -75,6 +75,7 @@ def test_no_more_additions_than_published(m, points, published, ours):
     assert all(a <= b for a, b in zip(found, published)) and found == ours
 
 
+@pytest.mark.thorough
 def test_objectives_are_best_at_what_they_are_for():
     matrix = cook_toom(6, 3, "0,1,-1,2,-2,1/2,-1/2,inf").bt
     programs = {o: simplify(matrix, o) for o in ("instructions", "depth", "registers", "error")}
@@ -131,6 +132,7 @@ def test_refuses_what_makes_no_sense(arguments, message):
         simplify(*arguments)
 
 
+@pytest.mark.thorough
 def test_irrational_points():
     algorithm = cook_toom(4, 3, "0, sqrt(2)/2, -sqrt(2)/2, sqrt(2), -sqrt(2), inf")
     programs = [simplify(matrix) for matrix in matrices(algorithm)]
