@@ -69,6 +69,18 @@ def test_its_own_test_can_fail(tmp_path, make):
         make(tmp_path, "test")
 
 
+@pytest.mark.parametrize("bias", [(), (1,), (4,), (1, 4), None])
+def test_scaled_products_become_convolutions(bias, tmp_path, make):
+    net = net_of()
+    flat = net.node("Flatten", net.conv("x", 2, 3))
+    arrays = [net.constant(net.weights(3 * 5 * 6, 4))]
+    arrays += [] if bias is None else [net.constant(net.weights(*bias))]
+    model = net.model(net.node("Gemm", flat, *arrays, alpha=0.5, beta=-3.0), shape=[2, 2, 5, 6])
+    del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    generate(model, isa="generic").write(tmp_path)
+    assert make(tmp_path, "test").count(": right") == 1
+
+
 def signal(shape=(2, 3, 37)):
     net = net_of()
     arrays = [net.constant(net.weights(6, 3, 5)), net.constant(net.weights(6))]

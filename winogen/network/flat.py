@@ -26,13 +26,12 @@ def with_convolutions(model: Model) -> Any:
         if found is None:
             nodes.append(copied(node))
             continue
-        source, weight, bias = found
-        filters, pixel = (
-            fresh(f"{node.output[0]}.filters", taken),
-            fresh(f"{node.output[0]}.pixel", taken),
-        )
-        tensors.append(model.onnx.numpy_helper.from_array(weight, filters))
-        inputs = [source, filters, *([bias] if bias else [])]
+        source, *arrays = found
+        inputs, pixel = [source], fresh(f"{node.output[0]}.pixel", taken)
+        for array, what in zip(arrays, ("filters", "bias")):
+            if array is not None:
+                inputs.append(fresh(f"{node.output[0]}.{what}", taken))
+                tensors.append(model.onnx.numpy_helper.from_array(array, inputs[-1]))
         nodes.append(helper.make_node("Conv", inputs, [pixel], name=node.name or node.output[0]))
         nodes.append(helper.make_node("Flatten", [pixel], [node.output[0]], axis=1))
     if tensors:
@@ -42,31 +41,39 @@ def with_convolutions(model: Model) -> Any:
     return proto
 
 
-def _product(model: Model, node: Any) -> tuple[str, np.ndarray, str] | None:
+def _product(model: Model, node: Any) -> tuple[str, np.ndarray, np.ndarray | None] | None:
     """The map, the filters and the bias of a product of a flattened map; None for other nodes."""
     if node.op_type not in ("Gemm", "MatMul") or node.domain not in STANDARD:
         return None
-    weight, bias = model.constant(node.input[1]), ""
+    weight, bias = model.constant(node.input[1]), None
     values = model.attributes(node)
-    if weight is None or weight.ndim != 2:
+    if weight is None or weight.ndim != 2 or values.get("transA", 0):
         return None
-    if node.op_type == "Gemm":
-        plain = values.get("alpha", 1.0) == values.get("beta", 1.0) == 1.0
-        if not plain or values.get("transA", 0):
-            return None
-        bias = node.input[2] if len(node.input) > 2 else ""
     filters = weight if values.get("transB", 0) else weight.T
-    if bias:
-        given = model.constant(bias)
-        if given is None or given.shape != (len(filters),):
+    if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2]:
+        given = model.constant(node.input[2])
+        if given is None or given.shape not in (
+            (),
+            (1,),
+            (1, 1),
+            filters.shape[:1],
+            (1, len(filters)),
+        ):
             return None
+        bias = _times(values.get("beta", 1.0), np.broadcast_to(given.ravel(), filters.shape[:1]))
     source = _flattened(model, node.input[0])
     if source is None:
         return None
     sizes = [size.number for size in model.sizes[source][1:]]
     if filters.shape[1] != np.prod(sizes):
         return None
-    return source, np.ascontiguousarray(filters).reshape(len(filters), *sizes), bias
+    filters = _times(values.get("alpha", 1.0), filters)
+    return source, filters.reshape(len(filters), *sizes), bias
+
+
+def _times(factor: float, array: np.ndarray) -> np.ndarray:
+    """An array times the factor of a Gemm, rounded once."""
+    return np.ascontiguousarray((factor * array.astype(np.float64)).astype(array.dtype))
 
 
 def _flattened(model: Model, name: str) -> str | None:

@@ -38,7 +38,7 @@ class Array:
 class Network:
     """A model of which every node is known, and what its callers see."""
 
-    model: Model
+    model: Model  # as it was given, with sizes
     graph: Graph
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
@@ -56,7 +56,7 @@ def network(
     """
     model = _sized(Model(load(source), _shapes(input_shapes)))
     _check_ends(model)
-    model = Model(with_convolutions(model), model.fixed)
+    given, model = model, Model(with_convolutions(model), model.fixed)
     _check_types(model)
     reading = read(model)
     graph = _connected(model, reading)
@@ -68,7 +68,7 @@ def network(
     identifiers = _identifiers(names, prefix)
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
     return Network(
-        model,
+        given,
         Graph(
             inputs, simplify(Graph(graph.inputs, graph.nodes, graph.outputs)).nodes, graph.outputs
         ),
