@@ -43,7 +43,7 @@ RNG = np.random.default_rng(3)
 
 def memory_order(array, layout):
     """A logical (N, C, H, W) array as the layout has it."""
-    return np.ascontiguousarray(array if layout == "NCHW" else array.transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(array if layout == "NCHW" else np.moveaxis(array, 1, -1))
 
 
 def check(graph, inputs, layout, segment=None):

@@ -1,17 +1,27 @@
-"""Convolutions as operators of a graph, and their filters."""
+"""Convolutions as operators of a graph, and their filters.
+
+Of maps they have two axes, height and width; of volumes three, depth, height and width. What an
+operator has along each is a tuple in that order. Padding is flat: before and after the first axis,
+before and after the next; of maps top, bottom, left, right.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from winogen.conv.phases import joined, joined_weight, outputs
+from winogen.errors import Unsupported
 
 if TYPE_CHECKING:
     from winogen.graph.ir import ActivationSpec
+
+
+Sizes = tuple[int, ...]  # along each axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +36,7 @@ class Scaled:
     ((2, 1, 3, 3), dtype('float32'), [2.0, 3.0])
     """
 
-    filters: np.ndarray  # (M, C/groups, KH, KW)
+    filters: np.ndarray  # (M, C/groups, KH, KW), with the taps of each axis
     factors: np.ndarray  # (M,), float64
 
     shape = property(lambda self: self.filters.shape)
@@ -37,7 +47,8 @@ class Scaled:
         return len(self.filters)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        numbers = (self.filters * self.factors[:, None, None, None]).astype(self.dtype)
+        factors = self.factors.reshape(-1, *[1] * (self.filters.ndim - 1))
+        numbers = (self.filters * factors).astype(self.dtype)
         return numbers if dtype is None else numbers.astype(dtype, copy=False)
 
     def times(self, factors: np.ndarray) -> Scaled:
@@ -45,50 +56,71 @@ class Scaled:
         return Scaled(self.filters, self.factors * factors)
 
 
+def by_axis(padding: Sequence[int]) -> list[tuple[int, int]]:
+    """Return flat padding as pairs, before and after each axis.
+
+    >>> by_axis((1, 2, 3, 4))
+    [(1, 2), (3, 4)]
+    """
+    return list(zip(padding[::2], padding[1::2]))
+
+
 @dataclass(frozen=True, eq=False)
 class Conv:
     """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
 
     Its inputs are x, add and add_after, "" for one that is missing. The fields mean what they mean
-    in `winogen.conv2d`; padding is top, bottom, left, right.
+    in `winogen.conv2d`, or `winogen.conv3d` where weights have three axes of taps.
     """
 
-    weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
+    stride: Sizes = ()  # along each axis; (): 1
+    padding: Sizes = ()  # (): none
+    dilation: Sizes = ()  # (): 1
     groups: int = 1
     padding_mode: str = "zeros"
     activation: ActivationSpec = None
 
+    def __post_init__(self) -> None:
+        fill(self, len(self.weight.shape) - 2, stride=1, dilation=1)
+
     def __str__(self) -> str:
-        filters, per_group, high, wide = self.weight.shape
-        text = f"conv {high}x{wide} {per_group * self.groups}->{filters}"
-        if self.stride != (1, 1):
-            text += f" stride {self.stride[0]},{self.stride[1]}"
+        filters, per_group, *taps = self.weight.shape
+        text = f"conv {times(taps)} {per_group * self.groups}->{filters}"
+        if set(self.stride) != {1}:
+            text += f" stride {listed(self.stride)}"
         if any(self.padding):
             text += f" pad {','.join(map(str, self.padding))}"
             text += "" if self.padding_mode == "zeros" else f" {self.padding_mode}"
-        if self.dilation != (1, 1):
-            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        if set(self.dilation) != {1}:
+            text += f" dilation {listed(self.dilation)}"
         if self.groups > 1:
             text += f" groups {self.groups}"
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
 
     @property
     def is_factor(self) -> bool:
-        """Whether it multiplies channels by numbers, and does no more but for its epilogue."""
-        alone = self.weight.shape[1:] == (1, 1, 1) and self.groups == len(self.weight)
-        return alone and self.stride == (1, 1) and not any(self.padding)
+        """Whether it multiplies channels by numbers, and does no more but for its epilogue.
+
+        Such a convolution goes with maps and volumes alike, whatever axes of taps its weights have.
+        """
+        alone = set(self.weight.shape[1:]) == {1} and self.groups == len(self.weight)
+        return alone and set(self.stride) == {1} and not any(self.padding)
+
+    def of_rank(self, rank: int) -> Conv:
+        """Return a factor with so many axes of taps; any other convolution as it is."""
+        if not self.is_factor or len(self.stride) == rank:
+            return self
+        weight = np.asarray(self.weight).reshape(-1, 1, *[1] * rank)
+        return replace(self, weight=weight, stride=(), padding=(), dilation=())
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of `winogen.Conv2d`, but for the layout."""
-        top, bottom, left, right = self.padding
+        """The options of `winogen.Conv2d` or `winogen.Conv3d`, but for the layout."""
         return {
             "stride": self.stride,
-            "padding": ((top, bottom), (left, right)),
+            "padding": tuple(by_axis(self.padding)),
             "dilation": self.dilation,
             "groups": self.groups,
             "padding_mode": self.padding_mode,
@@ -104,8 +136,8 @@ class Joined:
     of its filters.
     """
 
-    filters: np.ndarray | Scaled  # (M, C/groups, KH, KW)
-    stride: tuple[int, int]
+    filters: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
+    stride: Sizes
     groups: int = 1
 
     dtype = property(lambda self: self.filters.dtype)
@@ -113,7 +145,7 @@ class Joined:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(stride² M, C/groups, taps of a phase along each axis)."""
+        """(phases M, C/groups, taps of a phase along each axis)."""
         filters, channels, *kernel = self.filters.shape
         few = (-(-taps // step) for taps, step in zip(kernel, self.stride))
         return (filters * prod(self.stride), channels, *few)
@@ -133,22 +165,30 @@ class Joined:
 class ConvTranspose:
     """A transposed convolution: activation(conv_transpose(x) + bias).
 
-    The fields mean what they mean in `winogen.conv_transpose2d`, without dilation; padding is top,
-    bottom, left, right. Filters are those of `winogen.conv.phases.ordinary`.
+    The fields mean what they mean in `winogen.conv_transpose2d`, without dilation, or in
+    `winogen.conv_transpose3d`, without dilation and groups. Filters are those of
+    `winogen.conv.phases.ordinary`.
     """
 
-    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    output_padding: tuple[int, int] = (0, 0)
+    stride: Sizes = ()  # along each axis; (): 1
+    padding: Sizes = ()  # (): none
+    output_padding: Sizes = ()  # (): none
     groups: int = 1
     activation: ActivationSpec = None
 
+    def __post_init__(self) -> None:
+        fill(self, len(self.weight.shape) - 2, stride=1, output_padding=0)
+        if self.groups > 1 and len(self.stride) > 2:
+            raise Unsupported(
+                f"groups: got {self.groups} in a transposed convolution of volumes; allowed: 1"
+            )
+
     def __str__(self) -> str:
-        filters, per_group, high, wide = self.weight.shape
-        text = f"transposed conv {high}x{wide} {per_group * self.groups}->{filters}"
-        text += f" stride {self.stride[0]},{self.stride[1]}"
+        filters, per_group, *taps = self.weight.shape
+        text = f"transposed conv {times(taps)} {per_group * self.groups}->{filters}"
+        text += f" stride {listed(self.stride)}"
         if any(self.padding):
             text += f" pad {','.join(map(str, self.padding))}"
         if self.groups > 1:
@@ -156,13 +196,12 @@ class ConvTranspose:
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
 
     @property
-    def ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def ends(self) -> list[tuple[int, int]]:
         """The padding before and after each axis."""
-        top, bottom, left, right = self.padding
-        return (top, bottom), (left, right)
+        return by_axis(self.padding)
 
     def sizes(self, size: Any) -> list[Any]:
-        """Return the rows and columns of the output, of an input of ``size``."""
+        """Return the sizes of the output along each axis, of an input of ``size``."""
         axes = zip(size, self.weight.shape[2:], self.stride, self.ends, self.output_padding)
         return [outputs(n, taps, step, 1, ends, more) for n, taps, step, ends, more in axes]
 
@@ -170,20 +209,18 @@ class ConvTranspose:
     def conv(self) -> Conv:
         """The ordinary convolution of all phases, whose channels are spread over pixels."""
         filters = Joined(self.weight, self.stride, self.groups)
-        (top, bottom, _), (left, right, _) = self._along
+        padding = tuple(end for *ends, _ in self._along for end in ends)
         spec = self.activation
         if isinstance(spec, tuple):
             name, *values = spec
             spec = (name, *(self._of_phases(v) if np.ndim(v) else v for v in values))
         bias = None if self.bias is None else self._of_phases(self.bias)
-        padding = (top, bottom, left, right)
         return Conv(filters, bias, padding=padding, groups=self.groups, activation=spec)
 
     @property
-    def crop(self) -> tuple[int, int, int, int]:
-        """The rows and columns of the spread pixels that are left out: top, bottom, left, right."""
-        rows, columns = (crop for _, _, crop in self._along)
-        return (*rows, *columns)
+    def crop(self) -> Sizes:
+        """The spread pixels that are left out, before and after each axis."""
+        return tuple(end for *_, crop in self._along for end in crop)
 
     def _of_phases(self, array: Any) -> np.ndarray:
         """Numbers per filter, for all phases."""
@@ -208,6 +245,24 @@ class ConvTranspose:
 
 
 Convolution = Conv | ConvTranspose
+
+
+def fill(op: Any, rank: int, **defaults: int) -> None:
+    """Give an operator of ``rank`` axes what it has along each where it was given nothing."""
+    for name, default in (*defaults.items(), ("padding", 0)):
+        if not getattr(op, name):
+            count = 2 * rank if name == "padding" else rank
+            object.__setattr__(op, name, (default,) * count)
+
+
+def times(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3x3"."""
+    return "x".join(map(str, sizes))
+
+
+def listed(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3,3"."""
+    return ",".join(map(str, sizes))
 
 
 @dataclass(frozen=True, eq=False)
