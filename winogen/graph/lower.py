@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -29,10 +30,10 @@ from winogen.graph.ir import (
     Slice,
     Spread,
 )
-from winogen.graph.maps import Map, Point, Stage, stages_of
+from winogen.graph.maps import Map, Point, Stage, sizes_after, stages_of
 from winogen.graph.places import Buffer, Place, places
 from winogen.graph.relayout import Relayout
-from winogen.graph.shapes import Shape, output_shape
+from winogen.graph.shapes import Shape
 
 COPY = "copy"
 
@@ -179,9 +180,11 @@ def _by_stages(
 def _after(op: Map, shape: Shape, planes: bool) -> Shape:
     """The shape that a stage makes of volumes."""
     batch, channels, *size = shape
-    seen = size[1:] if planes else [size[0], 1]
-    made = output_shape(Node(op, ("x",), ("y",)), [(batch, channels, *seen)])
-    return (*made[:2], size[0], *made[2:]) if planes else (*made[:3], *size[1:])
+    if isinstance(op, Spread):
+        channels //= prod(op.factor)
+    axes = slice(1, 3) if planes else slice(0, 1)
+    size[axes] = sizes_after(op, size[axes])
+    return (batch, channels, *size)
 
 
 def _computed(node: Node, shape: Shape, dtype: np.dtype) -> Conv | QConv | Map:

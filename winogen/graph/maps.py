@@ -119,6 +119,22 @@ def _along(op: Any, axes: Sequence[int]) -> Map:
     return AveragePool(kernel, stride, ends, op.counted)
 
 
+def sizes_after(op: Map, sizes: Sequence[int]) -> list[int]:
+    """Return the sizes that an operator makes of sizes along its first axes, which nobody checks.
+
+    Those of a model in a file need not be known.
+    """
+    if isinstance(op, Repeat):
+        return [n * count for n, count in zip(sizes, op.factor)]
+    if isinstance(op, Spread):
+        axes = zip(sizes, op.factor, by_axis(op.crop))
+        return [n * count - sum(ends) for n, count, ends in axes]
+    assert isinstance(op, (MaxPool, AveragePool))
+    apart = op.dilation if isinstance(op, MaxPool) else (1,) * len(op.kernel)
+    windows = zip(sizes, op.kernel, op.stride, apart, by_axis(op.padding))
+    return [(n + sum(ends) - d * (k - 1) - 1) // s + 1 for n, k, s, d, ends in windows]
+
+
 def as_maps(shape: Shape, layout: str, planes: bool) -> Shape:
     """Return the shape as which C takes an array, (N, C, H, W): of volumes that of equal memory.
 
@@ -137,16 +153,36 @@ def as_maps(shape: Shape, layout: str, planes: bool) -> Shape:
     return batch * depth, channels, height, width
 
 
-def operator_of(
-    layer: Any, padding: Sizes, activation: Any, repeated: bool
-) -> Map:
+class Window(NamedTuple):
+    """What a map looks at along height and width: a window, or factors, or what is cropped."""
+
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+
+
+def seen_by(op: Map) -> Window:
+    """Return what an operator of maps looks at; nothing but its own pixel where it is no window."""
+    padding: Sizes = (0, 0, 0, 0)
+    stride = dilation = (1, 1)
+    if isinstance(op, (MaxPool, AveragePool)):
+        stride, padding = op.stride, op.padding
+    if isinstance(op, MaxPool):
+        dilation = op.dilation
+    if isinstance(op, Spread):
+        padding = op.crop
+    return Window(window_of(op), stride, padding, dilation)
+
+
+def operator_of(layer: Any, seen: Window, activation: Any, repeated: bool) -> Map:
     """Return the operator of a `winogen_layer`, without arrays of its own.
 
     ``repeated``: whether what it adds has a single pixel.
     """
-    name, window, stride = _KINDS[layer.kind - 1], tuple(layer.kernel), tuple(layer.stride)
+    name, (window, stride, padding, dilation) = _KINDS[layer.kind - 1], seen
     if name == "max":
-        return MaxPool(window, stride, padding, tuple(layer.dilation))
+        return MaxPool(window, stride, padding, dilation)
     if name.startswith("average"):
         return AveragePool(window, stride, padding, name == "average_counted")
     if name.startswith("spread"):
@@ -197,7 +233,7 @@ def struct(
         channels *= around[2]
     around, out = (as_maps(shape, layout, planes) for shape in (around, out))
     other = None if other is None else as_maps(other, layout, planes)
-    high, wide = window_of(op)
+    (high, wide), stride, pads, dilation = seen_by(op)
     activation = getattr(op, "activation", None)
     fields: dict[str, Any] = {
         "kind": kind_of(op),
@@ -205,21 +241,18 @@ def struct(
         "channels": channels,
         "kernel_h": high,
         "kernel_w": wide,
-        "dilation_h": 1,
-        "dilation_w": 1,
+        "dilation_h": dilation[0],
+        "dilation_w": dilation[1],
+        "pad_top": pads[0],
+        "pad_left": pads[2],
         "groups": op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1,
         "relu": int(activation == "relu"),
         "silu": int(activation == "silu"),
     }
     if isinstance(op, (GroupNorm, LayerNorm)):
         fields["epsilon"] = op.epsilon
-    if isinstance(op, Spread):
-        fields |= {"pad_top": op.crop[0], "pad_left": op.crop[2]}
     if isinstance(op, (MaxPool, AveragePool)):
-        fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
-        fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}
-    if isinstance(op, MaxPool):
-        fields |= {"dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
+        fields |= {"stride_h": stride[0], "stride_w": stride[1]}
     made = library.ffi.new("winogen_map *", fields)
     null = library.ffi.NULL
     parts = library.lib.winogen_lay_map(made, around, null if other is None else other, out)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from winogen.errors import InvalidValue
+from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
@@ -156,8 +157,10 @@ def _others(
     yield (
         "channels last",
         [
-            tensor.contiguous(memory_format=memory_format(CHANNELS_LAST, tensor.dim()))
-            for tensor in tensors
+            t.contiguous(memory_format=memory_format(CHANNELS_LAST, t.dim()))
+            if t.dim() in (4, 5)
+            else t
+            for t in tensors
         ],
     )
     batch = maps[0].shape[0]

@@ -63,12 +63,27 @@ def is_changed(module: nn.Module) -> bool:
     return "forward" in vars(module) or any(getattr(module, name, None) for name in names)
 
 
+def of_volumes(maker: Callable[..., Translation]) -> Callable[..., Translation]:
+    """Return a maker that takes volumes alone: torch's functions take one without a batch, too.
+
+    That has four axes, and would be taken for maps.
+    """
+
+    def checked(call: Call, *module: Any) -> Translation:
+        if call.rank(first(call.node)) != 3:
+            raise Untranslated
+        return maker(call, *module)
+
+    return checked
+
+
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     **dict.fromkeys((nn.Conv2d, nn.Conv3d), layers.conv_module),
     **dict.fromkeys((nn.ConvTranspose2d, nn.ConvTranspose3d), layers.transposed_module),
     **dict.fromkeys((nn.BatchNorm2d, nn.BatchNorm3d), layers.norm_module),
     nn.GroupNorm: layers.group_norm_module,
-    **dict.fromkeys((nn.InstanceNorm2d, nn.InstanceNorm3d), layers.instance_norm_module),
+    nn.InstanceNorm2d: layers.instance_norm_module,
+    nn.InstanceNorm3d: of_volumes(layers.instance_norm_module),
     nn.Softmax: lambda call, m: layers.softmax_of(call, call.node.args[0], m.dim),
     nn.Softmax2d: lambda call, m: layers.softmax_of(call, call.node.args[0], 1),
     **activating.MODULES,
@@ -76,9 +91,12 @@ _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     nn.Dropout: between.dropout_module,
     **dict.fromkeys((nn.Dropout2d, nn.Dropout3d), between.dropout_module),
     nn.AlphaDropout: between.dropout_module,
-    **dict.fromkeys((nn.MaxPool2d, nn.MaxPool3d), between.max_pool_module),
-    **dict.fromkeys((nn.AvgPool2d, nn.AvgPool3d), between.avg_pool_module),
-    **dict.fromkeys((nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), between.adaptive_module),
+    nn.MaxPool2d: between.max_pool_module,
+    nn.MaxPool3d: of_volumes(between.max_pool_module),
+    nn.AvgPool2d: between.avg_pool_module,
+    nn.AvgPool3d: of_volumes(between.avg_pool_module),
+    nn.AdaptiveAvgPool2d: between.adaptive_module,
+    nn.AdaptiveAvgPool3d: of_volumes(between.adaptive_module),
     nn.ChannelShuffle: lambda call, m: between.regrouped(call, call.node.args[0], m.groups),
     nn.Upsample: lambda call, m: between.repeated(
         call, call.node.args[0], m.scale_factor, m.mode, m.size
@@ -114,9 +132,11 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     operator.getitem: layers.getitem,
     F.pad: between.pad,
     **dict.fromkeys((F.max_pool2d, torch.max_pool2d), between.max_pool),
-    **dict.fromkeys((F.max_pool3d, torch.max_pool3d), between.max_pool),
-    **dict.fromkeys((F.avg_pool2d, F.avg_pool3d), between.avg_pool),
-    **dict.fromkeys((F.adaptive_avg_pool2d, F.adaptive_avg_pool3d), between.adaptive),
+    **dict.fromkeys((F.max_pool3d, torch.max_pool3d), of_volumes(between.max_pool)),
+    F.avg_pool2d: between.avg_pool,
+    F.avg_pool3d: of_volumes(between.avg_pool),
+    F.adaptive_avg_pool2d: between.adaptive,
+    F.adaptive_avg_pool3d: of_volumes(between.adaptive),
     torch.mean: between.mean,
     **dict.fromkeys((torch.reshape,), between.viewed),
     F.interpolate: between.interpolate,
@@ -137,10 +157,12 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.cat.default: layers.cat,
     aten.slice.Tensor: layers.slice_function,
     aten.pad.default: between.pad,
-    **dict.fromkeys((aten.max_pool2d.default, aten.max_pool3d.default), between.max_pool),
-    **dict.fromkeys((aten.avg_pool2d.default, aten.avg_pool3d.default), between.avg_pool),
+    aten.max_pool2d.default: between.max_pool,
+    aten.max_pool3d.default: of_volumes(between.max_pool),
+    aten.avg_pool2d.default: between.avg_pool,
+    aten.avg_pool3d.default: of_volumes(between.avg_pool),
     aten.adaptive_avg_pool2d.default: between.adaptive,
-    aten.adaptive_avg_pool3d.default: between.adaptive,
+    aten.adaptive_avg_pool3d.default: of_volumes(between.adaptive),
     aten.mean.dim: between.mean,
     aten.channel_shuffle.default: between.channels_shuffled,
     **dict.fromkeys((aten.view.default, aten.reshape.default), between.viewed),
