@@ -177,7 +177,6 @@ def test_axes_that_count_from_the_back():
     assert "Concat" in kinds(result.model)
 
 
-
 def test_reports_have_layers_of_all_these(clock):
     net = Net()
     y = row(net, "x", 4, 8, pads=[1, 1])

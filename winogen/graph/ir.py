@@ -244,9 +244,9 @@ class Spread:
     left, right, is left out of the result.
     """
 
-    factor: tuple[int, int]
+    factor: Sizes  # height, width
     order: str = "channels"
-    crop: tuple[int, int, int, int] = (0, 0, 0, 0)
+    crop: Sizes = (0, 0, 0, 0)
 
     def __str__(self) -> str:
         text = f"spread {self.factor[0]}x{self.factor[1]}"

@@ -165,7 +165,8 @@ class Window(NamedTuple):
 def seen_by(op: Map) -> Window:
     """Return what an operator of maps looks at; nothing but its own pixel where it is no window."""
     padding: Sizes = (0, 0, 0, 0)
-    stride = dilation = (1, 1)
+    stride: Sizes = (1, 1)
+    dilation: Sizes = (1, 1)
     if isinstance(op, (MaxPool, AveragePool)):
         stride, padding = op.stride, op.padding
     if isinstance(op, MaxPool):

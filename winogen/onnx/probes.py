@@ -44,9 +44,7 @@ def other_sizes(model: Model, first: Shapes) -> Iterator[list[Shapes]]:
     batch, channels, *_, high, wide = maps[0]
     deep = maps[0][2]
     changes = [[(batch + 1, channels, deep, high, wide)]]
-    changes += [
-        [(batch, channels, deep + more, high + more, wide + much) for more, much in _GROWN]
-    ]
+    changes += [[(batch, channels, deep + more, high + more, wide + much) for more, much in _GROWN]]
     for options in changes:
         shapes = [_shapes(model, (*one[:2], *one[3:]), one) for one in options]
         shapes = [one for one in shapes if one != first]

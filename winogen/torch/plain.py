@@ -66,6 +66,12 @@ def from_last(padding: Sequence[int]) -> list[int]:
     return [end for ends in by_axis(padding)[::-1] for end in ends]
 
 
+def _per_channel(numbers: Any, x: torch.Tensor) -> torch.Tensor:
+    """Numbers of each channel, to be met with ``x``."""
+    met: torch.Tensor = numbers.reshape(-1, *[1] * (x.dim() - 2))
+    return met
+
+
 def _of_rank(name: str, x: torch.Tensor) -> Any:
     """A function of torch for the axes of ``x``, as `F.conv2d`."""
     return getattr(F, f"{name}{x.dim() - 2}d")
@@ -162,8 +168,7 @@ class Plain(nn.Module):
         if self.kind == "norm":
             return self._norm(x if len(inputs) == 1 else x + inputs[1])
         if self.kind == "affine":
-            scale, shift = (one.reshape(-1, *[1] * (x.dim() - 2)) for one in (self.weight, self.bias))
-            return x * scale + shift
+            return x * _per_channel(self.weight, x) + _per_channel(self.bias, x)
         if self.kind == "activation":
             return activate(x, self.op)
         if self.kind == "pad":
