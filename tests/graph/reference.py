@@ -112,6 +112,7 @@ def scattered(x, op):
     """Each input, times the kernel, is added to the outputs."""
     n, channels, *size = x.shape
     filters, _, *taps = op.weight.shape
+    taps = [d * (k - 1) + 1 for k, d in zip(taps, op.dilation)]
     whole = [
         (count - 1) * step + k + more
         for count, step, k, more in zip(size, op.stride, taps, op.output_padding)
@@ -121,7 +122,8 @@ def scattered(x, op):
     parts = x.reshape(n, op.groups, channels // op.groups, *size)
     for pixel in np.ndindex(*size):
         added = np.einsum("ngc,gmc...->ngm...", parts[(..., *pixel)], weight)
-        places = [slice(i * s, i * s + k) for i, s, k in zip(pixel, op.stride, taps)]
+        axes = zip(pixel, op.stride, taps, op.dilation)
+        places = [slice(i * s, i * s + k, d) for i, s, k, d in axes]
         y[(..., *places)] += added
     kept = [slice(before, count - after) for count, (before, after) in zip(whole, op.ends)]
     y = y[(..., *kept)].reshape(n, filters, *op.sizes(size))

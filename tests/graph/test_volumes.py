@@ -82,21 +82,24 @@ def test_operators_behind_each_other(ops, layout):
     ran(ops, layout=layout)
 
 
-# Kernel, stride, padding, output padding: as `TRANSPOSED` of maps.
+# Kernel, stride, padding, output padding, dilation: as `TRANSPOSED` of maps.
 TRANSPOSED = (
     ((2, 2, 2), (2, 2, 2), (0,) * 6, (0, 0, 0)),
     ((3, 4, 3), (2, 2, 1), (1, 1, 1, 1, 0, 1), (1, 0, 0)),
     ((1, 3, 2), (1, 2, 3), (0, 0, 2, 1, 0, 1), (0, 1, 2)),
     ((3, 1, 3), (3, 1, 1), (0, 4, 0, 0, 1, 1), (2, 0, 0)),
     ((2, 3, 3), (1, 1, 1), (3, 0, 1, 1, 0, 4), (0, 0, 0)),
+    ((3, 2, 3), (2, 1, 3), (2, 3, 0, 1, 1, 2), (1, 0, 2), (2, 3, 2)),
 )
 
 
 @LAYOUTS
-@pytest.mark.parametrize("kernel, stride, padding, more", TRANSPOSED)
-def test_transposed_layers(kernel, stride, padding, more, layout):
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_layers(case, layout):
     """Before a concatenation, so that what is spread goes to a slice of the channels."""
-    first = ConvTranspose(ints(3, 4, *kernel), ints(3), stride, padding, more)
+    kernel, stride, padding, more, *dilation = case
+    weight, dilated = ints(3, 4, *kernel), dilation[0] if dilation else ()
+    first = ConvTranspose(weight, ints(3), stride, padding, more, dilation=dilated)
     nodes = [
         Node(first, ("x",), ("a",)),
         Node(Affine(np.float32([1, -1, 2]), ints(3)), ("a",), ("b",)),

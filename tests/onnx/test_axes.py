@@ -11,8 +11,6 @@ from winogen.onnx.rewrite import rewrite
 from . import conformance
 from .nets import Net, check_same, data, kinds
 
-# onnxruntime goes on to compute these.
-STAY = {"test_convtranspose_dilations": "transposed, with a dilation"}
 CASES = conformance.nodes_of("Conv") | conformance.nodes_of("ConvTranspose")
 CONVERTED = [
     name
@@ -35,11 +33,6 @@ def with_constants(case):
 @pytest.mark.parametrize("name", CASES)
 def test_models_of_onnx_itself(name, session):
     model, feed, wanted = with_constants(CASES[name])
-    if name in STAY:
-        with pytest.warns(UserWarning, match=f"stays: .*: {STAY[name]}"):
-            result = winogen.onnx.optimize(model)
-        assert result.graph.node[0].domain == ""
-        return
     result = winogen.onnx.optimize(model)
     assert {"Conv", "ConvTranspose"}.isdisjoint(
         node.op_type for node in result.graph.node if node.domain == ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 Sizes = tuple[int, ...]  # along each axis
+_MOST_ZEROS = 8  # products for each of the definition's, of a transposed layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +134,13 @@ class Joined:
     """The filters of all phases of a transposed layer, made whenever they are read.
 
     Those of a phase lie side by side; with ``groups`` those of a filter, as a group has all phases
-    of its filters.
+    of its filters. Where taps lie ``apart`` along an axis, zeros lie between them.
     """
 
     filters: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
     stride: Sizes
     groups: int = 1
+    apart: Sizes = ()  # along each axis; (): 1
 
     dtype = property(lambda self: self.filters.dtype)
     nbytes = property(lambda self: prod(self.shape) * self.dtype.itemsize)
@@ -147,14 +149,21 @@ class Joined:
     def shape(self) -> tuple[int, ...]:
         """(phases M, C/groups, taps of a phase along each axis)."""
         filters, channels, *kernel = self.filters.shape
-        few = (-(-taps // step) for taps, step in zip(kernel, self.stride))
+        few = (-(-reach // step) for reach, step in zip(_reach(kernel, self.apart), self.stride))
         return (filters * prod(self.stride), channels, *few)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        made = joined_weight(np.asarray(self.filters), self.stride, self.groups)
+        filters = np.asarray(self.filters)
+        if set(self.apart) - {1}:
+            whole = (*filters.shape[:2], *_reach(filters.shape[2:], self.apart))
+            spread = np.zeros(whole, filters.dtype)
+            places: tuple[Any, ...] = tuple(slice(None, None, step) for step in self.apart)
+            spread[(..., *places)] = filters
+            filters = spread
+        made = joined_weight(filters, self.stride, self.groups)
         if self.groups > 1:
             apart = made.reshape(self.groups, prod(self.stride), -1, *self.shape[1:])
             made = np.ascontiguousarray(apart.swapaxes(1, 2)).reshape(self.shape)
@@ -165,9 +174,9 @@ class Joined:
 class ConvTranspose:
     """A transposed convolution: activation(conv_transpose(x) + bias).
 
-    The fields mean what they mean in `winogen.conv_transpose2d`, without dilation, or in
-    `winogen.conv_transpose3d`, without dilation and groups. Filters are those of
-    `winogen.conv.phases.ordinary`.
+    The fields mean what they mean in `winogen.conv_transpose2d`, or in `winogen.conv_transpose3d`
+    without groups. Filters are those of `winogen.conv.phases.ordinary`. With a dilation beside a
+    stride there are zeros between taps: phases then see other taps each, and other inputs.
     """
 
     weight: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
@@ -176,10 +185,11 @@ class ConvTranspose:
     padding: Sizes = ()  # (): none
     output_padding: Sizes = ()  # (): none
     groups: int = 1
+    dilation: Sizes = ()  # (): 1
     activation: ActivationSpec = None
 
     def __post_init__(self) -> None:
-        fill(self, len(self.weight.shape) - 2, stride=1, output_padding=0)
+        fill(self, len(self.weight.shape) - 2, stride=1, output_padding=0, dilation=1)
         if self.groups > 1 and len(self.stride) > 2:
             raise Unsupported(
                 f"groups: got {self.groups} in a transposed convolution of volumes; allowed: 1"
@@ -191,9 +201,18 @@ class ConvTranspose:
         text += f" stride {listed(self.stride)}"
         if any(self.padding):
             text += f" pad {','.join(map(str, self.padding))}"
+        if set(self.dilation) != {1}:
+            text += f" dilation {listed(self.dilation)}"
         if self.groups > 1:
             text += f" groups {self.groups}"
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a dilation beside a stride leaves the phases so few taps that this is no way."""
+        return prod(self._joined.shape[2:]) * prod(self.stride) > _MOST_ZEROS * prod(
+            self.weight.shape[2:]
+        )
 
     @property
     def ends(self) -> list[tuple[int, int]]:
@@ -202,20 +221,28 @@ class ConvTranspose:
 
     def sizes(self, size: Any) -> list[Any]:
         """Return the sizes of the output along each axis, of an input of ``size``."""
-        axes = zip(size, self.weight.shape[2:], self.stride, self.ends, self.output_padding)
+        reach = _reach(self.weight.shape[2:], self.dilation)
+        axes = zip(size, reach, self.stride, self.ends, self.output_padding)
         return [outputs(n, taps, step, 1, ends, more) for n, taps, step, ends, more in axes]
+
+    @property
+    def _joined(self) -> Joined:
+        """The filters of all phases; along axes without a stride, taps stay together."""
+        apart = (d if step > 1 else 1 for d, step in zip(self.dilation, self.stride))
+        return Joined(self.weight, self.stride, self.groups, tuple(apart))
 
     @property
     def conv(self) -> Conv:
         """The ordinary convolution of all phases, whose channels are spread over pixels."""
-        filters = Joined(self.weight, self.stride, self.groups)
+        dilation = tuple(1 if step > 1 else d for d, step in zip(self.dilation, self.stride))
         padding = tuple(end for *ends, _ in self._along for end in ends)
         spec = self.activation
         if isinstance(spec, tuple):
             name, *values = spec
             spec = (name, *(self._of_phases(v) if np.ndim(v) else v for v in values))
         bias = None if self.bias is None else self._of_phases(self.bias)
-        return Conv(filters, bias, padding=padding, groups=self.groups, activation=spec)
+        ones = (1,) * len(dilation)
+        return Conv(self._joined, bias, ones, padding, dilation, self.groups, activation=spec)
 
     @property
     def crop(self) -> Sizes:
@@ -231,7 +258,7 @@ class ConvTranspose:
     def _along(self) -> list[tuple[int, int, tuple[int, int]]]:
         """Padding before and after each axis, and what is cropped at both ends, for any size."""
         found = []
-        kernel = self.weight.shape[2:]
+        kernel = _reach(self.weight.shape[2:], self.dilation)
         for taps, step, ends, more in zip(kernel, self.stride, self.ends, self.output_padding):
             size = taps + sum(ends) + 1  # some size that leaves an output
             count = outputs(size, taps, step, 1, ends, more)
@@ -245,6 +272,11 @@ class ConvTranspose:
 
 
 Convolution = Conv | ConvTranspose
+
+
+def _reach(taps: Sequence[int], apart: Sequence[int]) -> list[int]:
+    """From the first tap to the last along each axis, of taps so far apart; (): 1."""
+    return [d * (k - 1) + 1 for k, d in zip(taps, apart or (1,) * len(taps))]
 
 
 def fill(op: Any, rank: int, **defaults: int) -> None:

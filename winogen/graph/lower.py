@@ -139,8 +139,8 @@ def _transposed(
         yield Step(node.output, label, conv, shape, source, target)
         return
     filters, _, *taps = conv.weight.shape
-    sizes = zip(shape[2:], by_axis(conv.padding), taps)
-    phases = (shape[0], filters, *(n + sum(ends) - k + 1 for n, ends, k in sizes))
+    sizes = zip(shape[2:], by_axis(conv.padding), taps, conv.dilation)
+    phases = (shape[0], filters, *(n + sum(ends) - d * (k - 1) for n, ends, k, d in sizes))
     inner = _between(phases, buffers)
     yield Step(node.output, label, conv, shape, source, inner)
     # Phases along the depth come first among the channels.

@@ -108,8 +108,8 @@ class Patterns(Functions):
             return None
         (weight, bias), values = filters, self.model.attributes(node)
         rank, groups = weight.ndim - 2, values.get("group", 1)
-        stride = tuple(values.get("strides", (1,) * rank))
-        if set(values.get("dilations", (1,))) != {1} or groups < 1 or len(weight) % groups:
+        stride, dilation = (tuple(values.get(k, (1,) * rank)) for k in ("strides", "dilations"))
+        if groups < 1 or len(weight) % groups:
             return None
         if rank == 3 and groups > 1:
             return None
@@ -123,8 +123,9 @@ class Patterns(Functions):
             return None
         padding = tuple(end for one in ends for end in one[:2])
         more = tuple(one.more for one in ends)
-        op = ConvTranspose(ordinary(weight, groups), bias, stride, padding, more, groups)
-        return Match(op, (node.input[0],))
+        ours = ordinary(weight, groups)
+        op = ConvTranspose(ours, bias, stride, padding, more, groups, dilation)
+        return None if op.is_sparse else Match(op, (node.input[0],))
 
     def _padding(
         self, node: Any, values: dict[str, Any], taps: Any, stride: Any, dilation: Any

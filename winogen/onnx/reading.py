@@ -112,7 +112,7 @@ def _why(model: Model, node: Any, kind: int) -> str:
     if sizes is not None and len(sizes) not in (3, 4, 5):
         return f"{len(sizes) - 2}D"
     if node.op_type == "ConvTranspose" and set(model.attributes(node).get("dilations", ())) - {1}:
-        return "transposed, with a dilation"
+        return "transposed, with a dilation beside its stride"
     groups = model.attributes(node).get("group", 1)
     if node.op_type == "ConvTranspose" and sizes is not None and len(sizes) == 5 and groups > 1:
         return "transposed, of volumes in groups"

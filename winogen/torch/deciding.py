@@ -165,6 +165,7 @@ def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
     activation = op.activation[0] if isinstance(op.activation, tuple) else op.activation
     if isinstance(op, ConvTranspose):
         options: tuple = ("transposed", op.stride, op.padding, op.output_padding, op.groups)
+        options += (op.dilation,)
     else:
         options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode)
     options = (*options, activation)

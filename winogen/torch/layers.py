@@ -81,13 +81,14 @@ def transposed_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> ConvTra
         raise Untranslated
     names = ("stride", "padding", "output_padding", "dilation")
     stride, padding, more, dilation = (per_axis(options[n], weight.ndim - 2) for n in names)
-    if set(dilation) != {1}:
-        raise Untranslated("it is transposed, with a dilation")
     groups = int(options["groups"])
     if groups > 1 and weight.ndim == 5:
         raise Untranslated("it is transposed, of volumes in groups")
     filters = ordinary(weight, groups)
-    return ConvTranspose(filters, bias, stride, both_ends(padding), more, groups)
+    op = ConvTranspose(filters, bias, stride, both_ends(padding), more, groups, dilation)
+    if op.is_sparse:
+        raise Untranslated("it is transposed, with a dilation beside its stride")
+    return op
 
 
 def transposed_of_module(module: nn.ConvTranspose2d | nn.ConvTranspose3d) -> ConvTranspose:

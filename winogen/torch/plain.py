@@ -134,7 +134,7 @@ class Plain(nn.Module):
             self.is_factor = op.is_factor  # which goes with any number of axes
         elif isinstance(op, ConvTranspose):
             self._set(ordinary(np.asarray(op.weight), op.groups), op.bias)  # its own inverse
-            options = op.stride, op.padding[::2], op.output_padding, op.groups
+            options = op.stride, op.padding[::2], op.output_padding, op.groups, op.dilation
             self.kind, self.op = "transposed", (options, op.activation)
         elif isinstance(op, Affine):
             self._set(op.scale, op.shift)
