@@ -188,10 +188,10 @@ static void tell(node *n, const OrtKernelContext *context, const entry *e)
     if (n->told) return;
     n->told = 1;
     snprintf(text, sizeof text,
-             "winogen, node \"%s\": no plan for an input of sizes %s, which takes a plain loop, tens of "
+             "winogen, node \"%s\": no plan for an input of %s, which takes a plain loop, tens of "
              "times as long. Write a library with plans for such sizes, too: winogen onnx library "
              "MODEL -o LIBRARY --input NAME=N,C,H,W",
-             n->name, listed(&e->arrays[e->layers->input], sizes));
+             n->name, listed(&e->arrays[e->layers->input], "x", sizes));
     const OrtLogger *logger = NULL;
     OrtStatus *status = n->api->GetLogger(context, &logger);
     if (!status)

@@ -59,12 +59,12 @@ enum { SIZES_BYTES = 128 };
 static const char *const AXIS_NAMES[] = { "depth", "height", "width" };
 
 /* The sizes of an array as words, in `text` of SIZES_BYTES bytes. */
-static const char *listed(const winogen_array *a, char *text)
+static const char *listed(const winogen_array *a, const char *between, char *text)
 {
     int length = 0;
     for (int64_t axis = 0; axis < a->rank; axis++)
         length += snprintf(text + length, (size_t)(SIZES_BYTES - length), "%s%lld",
-                           axis ? ", " : "", (long long)a->shape[axis]);
+                           axis ? between : "", (long long)a->shape[axis]);
     return text;
 }
 
@@ -96,7 +96,7 @@ static int adds(const char *name, const winogen_array *a, int64_t channel, int64
     allowed.shape[1] = filters;
     char got[SIZES_BYTES], sizes[SIZES_BYTES];
     return refuse(message, "%s: got sizes %s; allowed: those of the output, %s", name,
-                  listed(a, got), listed(&allowed, sizes));
+                  listed(a, ", ", got), listed(&allowed, ", ", sizes));
 }
 
 /* Gives the array that a layer writes its sizes, or checks those that it has. */
