@@ -100,8 +100,8 @@ def volumes(shape=(2, 3, 5, 7, 6)):
     y = net.node("MaxPool", x, kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     y = net.node("ConvTranspose", y, net.constant(net.weights(6, 4, 2, 3, 2)), strides=[2, 2, 2])
     y = net.node("AveragePool", y, kernel_shape=[2, 2, 3], strides=[2, 3, 3])
-    y = net.node("Gemm", net.node("Flatten", y), net.constant(net.weights(48, 5)))
-    model = net.model(y, shape=list(shape))
+    y = net.node("Flatten", net.node("GlobalAveragePool", y))
+    model = net.model(net.node("Gemm", y, net.constant(net.weights(4, 5))), shape=list(shape))
     del model.graph.output[0].type.tensor_type.shape.dim[2:]
     return model
 

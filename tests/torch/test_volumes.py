@@ -11,6 +11,7 @@ from torch.nn import functional as F  # noqa: E402
 from winogen.graph import Conv, ConvTranspose, MaxPool  # noqa: E402
 from winogen.torch import optimize, report  # noqa: E402
 
+from .random_volumes import net_of  # noqa: E402
 from .test_optimize import same, segments  # noqa: E402
 from .test_signals import graphs, trained  # noqa: E402
 
@@ -142,3 +143,15 @@ def test_one_volume_without_a_batch_stays():
     with torch.inference_mode():
         same(ours(x), model(x))
     assert [len(graph.nodes) for graph in graphs(ours)] in ([], [1])
+
+
+@pytest.mark.thorough
+def test_random_nets():
+    computed = 0
+    for seed in range(10):
+        model, x = net_of(seed)
+        ours = optimize(model, x)
+        with torch.inference_mode():
+            same(ours(x), model(x))
+        computed += bool(segments(ours))
+    assert computed > 5

@@ -71,7 +71,10 @@ def _product(model: Model, node: Any) -> tuple[str, np.ndarray, str] | None:
 
 
 def _flattened(model: Model, name: str) -> str | None:
-    """The map, signal or volumes of several pixels that this is, flattened; None for others."""
+    """The map or signal of several pixels that this is, flattened, or the volumes of any number.
+
+    None for any other value: of a single pixel of maps products are read as they are.
+    """
     maker = model.makers.get(model.aliases.get(name, name))
     if maker is None or maker.op_type not in _FLATTENING or maker.domain not in STANDARD:
         return None
@@ -79,6 +82,8 @@ def _flattened(model: Model, name: str) -> str | None:
     before, after = (model.sizes.get(one, ()) for one in (source, maker.output[0]))
     if len(before) not in (3, 4, 5) or len(after) != 2 or before[0] != after[0]:
         return None
-    if not all(size.known for size in before[1:]) or all(size.number == 1 for size in before[2:]):
+    if not all(size.known for size in before[1:]):
+        return None
+    if len(before) < 5 and all(size.number == 1 for size in before[2:]):
         return None
     return source
