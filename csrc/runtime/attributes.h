@@ -11,22 +11,32 @@ static OrtStatus *unless_absent(const OrtApi *api, OrtStatus *status)
     return status;
 }
 
-/* `count` integers of at least `least`; or none. */
-static OrtStatus *read_integers(const node *n, const OrtKernelInfo *info, const char *name,
-                                size_t count, int64_t least, int64_t *values)
+/* Integers of at least `least` for height and width, or for the depth, too, `sides` times; or none.
+ * All attributes say the same of how many axes there are. */
+static OrtStatus *read_axes(node *n, const OrtKernelInfo *info, const char *name, size_t sides,
+                            int64_t least, int64_t *values)
 {
     int64_t numbers[8];
     size_t size = 8;
     OrtStatus *status = n->api->GetAttributes_int64(info, name, numbers, &size);
     if (status) return unless_absent(n->api, status);
     char message[MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%s: got %zu numbers; allowed: %zu", name, size, count);
-    if (size != count) return failure(n, ORT_INVALID_ARGUMENT, message);
-    for (size_t i = 0; i < count; i++) {
+    const size_t axes = size / sides;
+    if (size % sides || (axes != 2 && axes != 3) || (n->rank && n->rank != (int64_t)axes + 2)) {
+        if (n->rank)
+            snprintf(message, sizeof message, "%s: got %zu numbers; allowed: %zu", name, size,
+                     sides * (size_t)(n->rank - 2));
+        else
+            snprintf(message, sizeof message, "%s: got %zu numbers; allowed: %zu, or %zu of volumes",
+                     name, size, 2 * sides, 3 * sides);
+        return failure(n, ORT_INVALID_ARGUMENT, message);
+    }
+    n->rank = (int64_t)axes + 2;
+    for (size_t i = 0; i < size; i++) {
         snprintf(message, sizeof message, "%s: got %lld; allowed: at least %lld", name,
                  (long long)numbers[i], (long long)least);
         if (numbers[i] < least) return failure(n, ORT_INVALID_ARGUMENT, message);
-        values[i] = numbers[i];
+        values[i / axes * AXES + AXES - axes + i % axes] = numbers[i];
     }
     return NULL;
 }

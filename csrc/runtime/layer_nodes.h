@@ -12,7 +12,7 @@ static OrtStatus *read_constants(node *n, const OrtKernelInfo *info)
         TRY(read_shape(n->api, value, &array));
         void *numbers;
         TRY(n->api->GetTensorMutableData((OrtValue *)value, &numbers));
-        if (array.rank > 4 || numbers_of(&array) == 0) continue;
+        if (array.rank > 5 || numbers_of(&array) == 0) continue;
         array.constant = numbers;
         n->constants[i] = array;
     }
@@ -49,12 +49,13 @@ static OrtStatus *read_layer(node *n, const OrtKernelInfo *info, winogen_layer r
     winogen_layer *l = n->layers;
     *l = roles;
     l->output = n->inputs;
-    l->stride[0] = l->stride[1] = l->dilation[0] = l->dilation[1] = l->groups = 1;
-    int64_t auto_pad = 0, kernel[2];
-    TRY(read_integers(n, info, "kernel_shape", 2, 1, kernel));    /* W says it, too */
-    TRY(read_integers(n, info, "strides", 2, 1, l->stride));
-    TRY(read_integers(n, info, "dilations", 2, 1, l->dilation));
-    TRY(read_integers(n, info, "pads", 4, 0, l->padding));
+    for (int axis = 0; axis < AXES; axis++) l->stride[axis] = l->dilation[axis] = 1;
+    l->groups = 1;
+    int64_t auto_pad = 0, kernel[AXES];
+    TRY(read_axes(n, info, "kernel_shape", 1, 1, kernel));    /* W says it, too */
+    TRY(read_axes(n, info, "strides", 1, 1, l->stride));
+    TRY(read_axes(n, info, "dilations", 1, 1, l->dilation));
+    TRY(read_axes(n, info, "pads", 2, 0, l->padding));
     TRY(read_choice(n, info, "auto_pad", AUTO_PADS, &auto_pad));
     TRY(read_choice(n, info, "padding_mode", MODES, &l->padding_mode));
     TRY(read_choice(n, info, "activation", ACTIVATION_NAMES, &l->activation));

@@ -42,9 +42,9 @@ static OrtStatus *compute_lookup(void *data, OrtKernelContext *context)
     TRY(api->GetInput(context, 0, &input));
     TRY(read_shape(api, input, &x));
     const int64_t tables = n->constants[1].shape[0];
-    if (x.rank > 4 || (tables > 1 && (x.rank < 2 || x.shape[1] != tables)))
+    if (x.rank > 5 || (tables > 1 && (x.rank < 2 || x.shape[1] != tables)))
         return failure(n, ORT_INVALID_ARGUMENT,
-                       "X: got other sizes; allowed: up to 4 axes, as many channels as tables");
+                       "X: got other sizes; allowed: up to 5 axes, as many channels as tables");
     TRY(api->GetOutput(context, 0, x.shape, (size_t)x.rank, &output));
     TRY(api->GetTensorMutableData((OrtValue *)input, &from));
     TRY(api->GetTensorMutableData(output, &to));

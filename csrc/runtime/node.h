@@ -38,6 +38,7 @@ typedef struct node {
     int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
     double tolerance, most_error;
     int auto_pad;
+    int64_t rank;                 /* of arrays, where attributes say it; else 0 */
     int told;                     /* whether it said that it computes the plain way */
     int64_t layer_count, inputs, outputs, array_count;
     winogen_layer *layers;
@@ -111,7 +112,8 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
     int64_t numbers = 0;
     for (int64_t i = 0; i < n->layer_count; i++) {
         winogen_layer *l = &e->layers[i];
-        if (!layer_shapes(l, e->arrays, n->channels[l->output], n->auto_pad, message)) goto failed;
+        if (!layer_shapes(l, e->arrays, n->channels[l->output], n->auto_pad, n->rank, message))
+            goto failed;
         numbers += numbers_of(&e->arrays[l->output]);
     }
     const winogen_planner planner = atomic_load(&the_planner);

@@ -8,7 +8,7 @@ static winogen_place place_of_array(const node *n, const entry *e, int64_t array
 {
     if (array < 0) return (winogen_place){ 0, 0 };
     const winogen_array *a = &e->arrays[array];
-    const int64_t begin = channel ? channel * a->shape[2] * a->shape[3] * n->itemsize : 0;
+    const int64_t begin = channel ? channel * pixels_of(a) * n->itemsize : 0;
     const int64_t outside = n->inputs + n->outputs;
     if (array < outside) return (winogen_place){ 1 + array, begin };
     return (winogen_place){ 1 + outside, e->plain.offsets[array] + begin };
@@ -17,21 +17,21 @@ static winogen_place place_of_array(const node *n, const entry *e, int64_t array
 static int64_t image_of(const entry *e, int64_t array)
 {
     if (array < 0) return 0;
-    const int64_t *shape = e->arrays[array].shape;
-    return shape[1] * shape[2] * shape[3];
+    return e->arrays[array].shape[1] * pixels_of(&e->arrays[array]);
 }
 
 static plain_layer plain_layer_of(const entry *e, const winogen_layer *l)
 {
     const winogen_array *x = &e->arrays[l->input], *w = &e->arrays[l->weight];
     const winogen_array *y = &e->arrays[l->output];
+#define SIZES(a) { size_along(a, DEPTH), size_along(a, HEIGHT), size_along(a, WIDTH) }
     return (plain_layer){
         .layer = l, .input_image = image_of(e, l->input), .add_image = image_of(e, l->add),
         .add_after_image = image_of(e, l->add_after), .output_image = image_of(e, l->output),
         .batch = x->shape[0], .filters = w->shape[0], .channels = w->shape[1],
-        .size = { x->shape[2], x->shape[3] }, .kernel = { w->shape[2], w->shape[3] },
-        .out = { y->shape[2], y->shape[3] },
+        .size = SIZES(x), .kernel = SIZES(w), .out = SIZES(y),
     };
+#undef SIZES
 }
 
 /* A zero point of uint8 or int8; 0 where there is none. */
@@ -66,15 +66,40 @@ static quantized_layer quantized_layer_of(const entry *e, const winogen_layer *l
 #undef COUNT
 }
 
-static winogen_map map_of(const winogen_layer *l)
+/* Whether all rows of a plane are one row: of volumes whose planes are no maps of their own. */
+static int in_rows(const entry *e, const winogen_layer *l)
 {
+    return e->arrays[l->input].rank == 5 && !l->planes;
+}
+
+/* Without the sizes. The height is the depth where all rows of a plane are one row. */
+static winogen_map map_of(const entry *e, const winogen_layer *l)
+{
+    const int rows = in_rows(e, l), high = rows ? DEPTH : HEIGHT;
+    const int64_t planes = l->planes ? size_along(&e->arrays[l->input], DEPTH) : 1;
     return (winogen_map){
-        .kind = l->kind, .planar = 1, .channels = l->channels, .kernel_h = l->kernel[0],
-        .kernel_w = l->kernel[1], .stride_h = l->stride[0], .stride_w = l->stride[1],
-        .pad_top = l->padding[0], .pad_left = l->padding[1], .dilation_h = l->dilation[0],
-        .dilation_w = l->dilation[1], .groups = l->groups, .relu = l->activation == RELU,
-        .silu = l->activation == SILU, .epsilon = l->parameters[0],
+        .kind = l->kind, .planar = 1, .channels = l->channels * planes,
+        .kernel_h = l->kernel[high], .kernel_w = rows ? 1 : l->kernel[WIDTH],
+        .stride_h = l->stride[high], .stride_w = rows ? 1 : l->stride[WIDTH],
+        .pad_top = l->padding[high], .pad_left = rows ? 0 : l->padding[WIDTH],
+        .dilation_h = l->dilation[high], .dilation_w = rows ? 1 : l->dilation[WIDTH],
+        .groups = l->groups, .relu = l->activation == RELU, .silu = l->activation == SILU,
+        .epsilon = l->parameters[0],
     };
+}
+
+/* The shape as which a map has an array, four numbers; nothing for an array that is not there. */
+static const int64_t *as_map(const entry *e, const winogen_layer *l, int64_t array, int64_t *shape)
+{
+    if (array < 0) return NULL;
+    const winogen_array *a = &e->arrays[array];
+    const int64_t deep = size_along(a, DEPTH), high = size_along(a, HEIGHT);
+    const int rows = in_rows(e, l);
+    shape[0] = a->shape[0];
+    shape[1] = l->planes ? a->shape[1] * deep : a->shape[1];
+    shape[2] = rows ? deep : high;
+    shape[3] = rows ? high * size_along(a, WIDTH) : size_along(a, WIDTH);
+    return shape;
 }
 
 /* The plan of an entry, of plain steps; 0: out of memory. */
@@ -99,11 +124,11 @@ static int plan_plainly(const node *n, entry *e)
         s->pointers[INPUT] = PLACE(input);
         if (l->kind) {
             winogen_map *m = &p->structs[i].map;
-            *m = map_of(l);
+            int64_t in[4], other[4], out[4];
+            *m = map_of(e, l);
             s->parts = s->last =
-                winogen_lay_map(m, e->arrays[l->input].shape,
-                                l->add < 0 ? NULL : e->arrays[l->add].shape,
-                                e->arrays[l->output].shape);
+                winogen_lay_map(m, as_map(e, l, l->input, in), as_map(e, l, l->add, other),
+                                as_map(e, l, l->output, out));
             s->part = n->itemsize == 4 ? winogen_map_part_float : winogen_map_part_double;
             s->pointers[2] = PLACE(output);
             const int joins = l->kind == SUM || l->kind == PRODUCT;

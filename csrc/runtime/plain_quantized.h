@@ -13,7 +13,7 @@ typedef struct quantized_layer {
     int64_t x_zero;              /* of the unsigned numbers */
     int64_t y_zero, lowest, highest;
     int64_t batch, filters, channels;            /* channels: of a group */
-    int64_t size[2], kernel[2], out[2];
+    int64_t size[2], kernel[2], out[2];          /* height, width */
 } quantized_layer;
 
 enum { QUANTIZED_LAYER, QUANTIZED_INPUT, QUANTIZED_OUTPUT };    /* the pointers of a call */
@@ -23,17 +23,17 @@ static int32_t quantized_sum(const quantized_layer *c, const uint8_t *plane, con
                              int64_t zero, int64_t row, int64_t col)
 {
     const winogen_layer *l = c->layer;
-    const int64_t top = row * l->stride[0] - l->padding[0];
-    const int64_t left = col * l->stride[1] - l->padding[1];
+    const int64_t top = row * l->stride[HEIGHT] - l->padding[HEIGHT];
+    const int64_t left = col * l->stride[WIDTH] - l->padding[WIDTH];
     int64_t sum = 0;
     for (int64_t channel = 0; channel < c->channels; channel++)
         for (int64_t i = 0; i < c->kernel[0]; i++) {
-            const int64_t y = top + i * l->dilation[0];
+            const int64_t y = top + i * l->dilation[HEIGHT];
             if (y < 0 || y >= c->size[0]) continue;
             const uint8_t *from = plane + (channel * c->size[0] + y) * c->size[1];
             const int8_t *taps = weight + (channel * c->kernel[0] + i) * c->kernel[1];
             for (int64_t j = 0; j < c->kernel[1]; j++) {
-                const int64_t x = left + j * l->dilation[1];
+                const int64_t x = left + j * l->dilation[WIDTH];
                 if (x < 0 || x >= c->size[1]) continue;
                 sum += ((from[x] ^ c->flip) - c->x_zero) * (taps[j] - zero);
             }

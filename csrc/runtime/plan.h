@@ -3,9 +3,11 @@
 
 enum { NOWHERE = -1 };    /* the number of an array that is not there */
 
+enum { DEPTH, HEIGHT, WIDTH, AXES };    /* maps have no depth: one plane, one tap */
+
 /* An array of a node: its inputs, then its outputs, then what lies between its layers. */
 typedef struct winogen_array {
-    int64_t rank, shape[4];     /* sizes of the first `rank` axes */
+    int64_t rank, shape[5];     /* sizes of the first `rank` axes: N, C, H, W; N, C, D, H, W */
     const void *constant;       /* the numbers, if they are the same for all calls; else NULL */
 } winogen_array;
 
@@ -14,11 +16,12 @@ typedef struct winogen_array {
  * `_channel` begin at that channel. */
 typedef struct winogen_layer {
     int64_t kind;               /* of winogen_map_kinds; 0: a convolution */
-    int64_t channels, kernel[2];    /* of a map */
+    int64_t planes;             /* of volumes: whether each plane is a map; else all rows of one */
+    int64_t channels, kernel[3];    /* of a map; along DEPTH, HEIGHT, WIDTH, as all that follows */
     int64_t input, weight, bias, slopes, add, add_after, output;
     int64_t input_channel, add_channel, add_after_channel, output_channel;
-    int64_t stride[2], dilation[2];
-    int64_t padding[4];         /* top, left, bottom, right */
+    int64_t stride[3], dilation[3];
+    int64_t padding[6];         /* front, top, left, back, bottom, right */
     int64_t groups, padding_mode, activation;
     double parameters[2];       /* of the activation */
 } winogen_layer;

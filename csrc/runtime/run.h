@@ -151,7 +151,7 @@ static OrtStatus *read_shape(const OrtApi *api, const OrtValue *value, winogen_a
     OrtStatus *status = api->GetDimensionsCount(shape, &rank);
     memset(array, 0, sizeof *array);
     array->rank = (int64_t)rank;
-    if (!status && rank <= 4) status = api->GetDimensions(shape, array->shape, rank);
+    if (!status && rank <= 5) status = api->GetDimensions(shape, array->shape, rank);
     api->ReleaseShape(shape);
     return status;
 }
@@ -164,7 +164,8 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
     int64_t numbers = 0, slots[outside + 2];
     for (int64_t i = n->inputs; i < outside; i++) {
         OrtValue *value;
-        TRY(api->GetOutput(context, (size_t)(i - n->inputs), e->arrays[i].shape, 4, &value));
+        TRY(api->GetOutput(context, (size_t)(i - n->inputs), e->arrays[i].shape,
+                           (size_t)e->arrays[i].rank, &value));
         TRY(api->GetTensorMutableData(value, &arrays[i]));
         numbers += numbers_of(&e->arrays[i]);
     }
@@ -183,15 +184,14 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
 /* Says, once for each node, that these sizes take long, and what helps. */
 static void tell(node *n, const OrtKernelContext *context, const entry *e)
 {
-    const int64_t *x = e->arrays[e->layers->input].shape;
-    char text[MESSAGE_BYTES];
+    char text[MESSAGE_BYTES], sizes[SIZES_BYTES];
     if (n->told) return;
     n->told = 1;
     snprintf(text, sizeof text,
-             "winogen, node \"%s\": no plan for an input of %lldx%lldx%lldx%lld, which takes a plain "
-             "loop, tens of times as long. Write a library with plans for such sizes, too: winogen "
-             "onnx library MODEL -o LIBRARY --input NAME=N,C,H,W",
-             n->name, (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[3]);
+             "winogen, node \"%s\": no plan for an input of %s, which takes a plain loop, tens of "
+             "times as long. Write a library with plans for such sizes, too: winogen onnx library "
+             "MODEL -o LIBRARY --input NAME=N,C,H,W",
+             n->name, listed(&e->arrays[e->layers->input], "x", sizes));
     const OrtLogger *logger = NULL;
     OrtStatus *status = n->api->GetLogger(context, &logger);
     if (!status)
@@ -215,8 +215,9 @@ static OrtStatus *compute(void *data, OrtKernelContext *context)
         if (!value) continue;
         TRY(api->GetTensorMutableData((OrtValue *)value, &arrays[i]));
         if (!inputs[i].constant) TRY(read_shape(api, value, &inputs[i]));
-        if (inputs[i].rank > 4)
-            return failure(n, ORT_INVALID_ARGUMENT, "got an input of more than 4 axes; allowed: 4");
+        if (inputs[i].rank > 5)
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "got an input of more than 5 axes; allowed: 4, or 5 of volumes");
     }
     char message[MESSAGE_BYTES] = "";
     pthread_mutex_lock(&n->lock);

@@ -7,6 +7,11 @@ enum {
     AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2, AT_PADDING = AT_DILATION + 2,
     AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, LAYER_NUMBERS
 };
+/* What layers of volumes have besides, along the depth, in the attribute `deep`. */
+enum {
+    AT_PLANES, AT_DEEP_KERNEL, AT_DEEP_STRIDE, AT_DEEP_DILATION, AT_FRONT, AT_BACK, DEEP_NUMBERS
+};
+static const int64_t FLAT[DEEP_NUMBERS] = { 0, 1, 1, 1, 0, 0 };    /* of maps */
 
 /* Whether a map has all that its kind computes with, and nothing that its kind ignores. */
 static int fits_kind(const winogen_layer *l)
@@ -22,26 +27,35 @@ static int fits_kind(const winogen_layer *l)
     fits &= point || norm || (l->weight < 0 && l->bias < 0);
     fits &= (groups || two == (l->add >= 0)) && l->add_after < 0 && l->padding_mode == ZEROS;
     fits &= l->kind == SHUFFLE || groups || l->groups == 1;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < AXES; i++)
         fits &= (sized || l->kernel[i] == 1) && (pool || l->stride[i] == 1) &&
                 (l->kind == MAX_POOL || l->dilation[i] == 1);
-    for (int i = 0; i < 4; i++) fits &= pool || spreads(l) || l->padding[i] == 0;
+    for (int i = 0; i < 2 * AXES; i++) fits &= pool || spreads(l) || l->padding[i] == 0;
+    /* A map of planes looks along these, any other of volumes along the depth. */
+    const int along = l->kernel[DEPTH] > 1 || l->stride[DEPTH] > 1 || l->padding[DEPTH] ||
+                      l->padding[DEPTH + AXES];
+    const int within = l->kernel[HEIGHT] > 1 || l->kernel[WIDTH] > 1 || l->stride[HEIGHT] > 1 ||
+                       l->stride[WIDTH] > 1 || l->padding[HEIGHT] || l->padding[WIDTH] ||
+                       l->padding[HEIGHT + AXES] || l->padding[WIDTH + AXES];
+    fits &= !(along && within) && (!l->planes || sized);
     return fits;
 }
 
 /* A layer from its numbers and the name of its activation; whether they can be those of one. */
-static int layer_of(const node *n, const int64_t *v, const char *activation, winogen_layer *l)
+static int layer_of(const node *n, const int64_t *v, const int64_t *deep, const char *activation,
+                    winogen_layer *l)
 {
     *l = (winogen_layer){
-        .kind = v[AT_KIND], .channels = v[AT_CHANNELS],
-        .kernel = { v[AT_KERNEL], v[AT_KERNEL + 1] }, .input = v[AT_INPUT],
+        .kind = v[AT_KIND], .planes = deep[AT_PLANES], .channels = v[AT_CHANNELS],
+        .kernel = { deep[AT_DEEP_KERNEL], v[AT_KERNEL], v[AT_KERNEL + 1] }, .input = v[AT_INPUT],
         .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
         .add = v[AT_ADD], .add_after = v[AT_ADD_AFTER], .output = v[AT_OUTPUT],
         .input_channel = v[AT_INPUT_CHANNEL], .add_channel = v[AT_ADD_CHANNEL],
         .add_after_channel = v[AT_ADD_AFTER_CHANNEL], .output_channel = v[AT_OUTPUT_CHANNEL],
-        .stride = { v[AT_STRIDE], v[AT_STRIDE + 1] },
-        .dilation = { v[AT_DILATION], v[AT_DILATION + 1] },
-        .padding = { v[AT_PADDING], v[AT_PADDING + 1], v[AT_PADDING + 2], v[AT_PADDING + 3] },
+        .stride = { deep[AT_DEEP_STRIDE], v[AT_STRIDE], v[AT_STRIDE + 1] },
+        .dilation = { deep[AT_DEEP_DILATION], v[AT_DILATION], v[AT_DILATION + 1] },
+        .padding = { deep[AT_FRONT], v[AT_PADDING], v[AT_PADDING + 1], deep[AT_BACK],
+                     v[AT_PADDING + 2], v[AT_PADDING + 3] },
         .groups = v[AT_GROUPS], .padding_mode = v[AT_PADDING_MODE],
         .activation = activation ? place_of(activation, ACTIVATION_NAMES) : -1,
     };
@@ -54,21 +68,21 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
     const int kinds = WITHIN(0, l->kind, MAP_KINDS) && WITHIN(0, l->padding_mode, PADDING_MODES) &&
                       l->activation >= 0 && (l->activation == PRELU) == (l->slopes >= 0) &&
                       (!l->kind || fits_kind(l));
-    int sizes = l->groups >= 1;
-    for (int i = 0; i < 2; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
-    for (int i = 0; i < 4; i++) sizes &= l->padding[i] >= 0;
+    int sizes = l->groups >= 1 && WITHIN(0, l->planes, 2);
+    for (int i = 0; i < AXES; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
+    for (int i = 0; i < 2 * AXES; i++) sizes &= l->padding[i] >= 0;
     if (l->kind) {
         sizes &= l->channels >= 1;
-        for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->kernel[i], MOST_TAPS);
-        for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->dilation[i], MOST_TAPS);
+        for (int i = 0; i < AXES; i++) sizes &= WITHIN(1, l->kernel[i], MOST_TAPS);
+        for (int i = 0; i < AXES; i++) sizes &= WITHIN(1, l->dilation[i], MOST_TAPS);
         const int spread = spreads(l);
-        for (int i = 0; sizes && i < 4; i++)
+        for (int i = 0; sizes && i < 2 * AXES; i++)
             sizes &= l->padding[i] <=
-                     (spread ? MOST_TAPS : (l->kernel[i % 2] - 1) * l->dilation[i % 2]);
+                     (spread ? MOST_TAPS : (l->kernel[i % AXES] - 1) * l->dilation[i % AXES]);
         if (sizes && (l->kind == SHUFFLE || l->kind == GROUP_NORM))
             sizes = l->channels % l->groups == 0;
         if (sizes && spread)
-            sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
+            sizes = l->channels % taps_of(l) == 0;
     }
     sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&
              l->add_after_channel >= 0;
@@ -76,9 +90,10 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
     return arrays && kinds && sizes;
 }
 
-/* `activations`: the names of all layers' activations, with spaces between them. */
-static OrtStatus *fill_segment(node *n, const int64_t *layers, char *activations,
-                               const int64_t *channels, const float *parameters)
+/* `activations`: the names of all layers' activations, with spaces between them. `deep`: NULL where
+ * there are no volumes. */
+static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *deep,
+                               char *activations, const int64_t *channels, const float *parameters)
 {
     n->layers = calloc((size_t)n->layer_count, sizeof *n->layers);
     n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
@@ -94,7 +109,8 @@ static OrtStatus *fill_segment(node *n, const int64_t *layers, char *activations
         char *next;
         const char *activation = strtok_r(activations, " ", &next);
         activations = next;
-        if (!layer_of(n, layers + i * LAYER_NUMBERS, activation, l))
+        if (!layer_of(n, layers + i * LAYER_NUMBERS, deep ? deep + i * DEEP_NUMBERS : FLAT,
+                      activation, l))
             return failure(n, ORT_INVALID_ARGUMENT,
                            "layers, activations: got what makes no layer; allowed: what `winogen "
                            "onnx optimize` of the same version writes");
@@ -112,15 +128,17 @@ static OrtStatus *fill_segment(node *n, const int64_t *layers, char *activations
 
 static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
 {
-    int64_t *layers, *channels = NULL;
-    size_t numbers = 0, arrays = 0, size = 0;
+    int64_t *layers, *channels = NULL, *deep = NULL;
+    size_t numbers = 0, arrays = 0, depths = 0, size = 0;
     float *parameters = NULL;
     char *activations = NULL;
     OrtStatus *status = read_list(n, info, "layers", &layers, &numbers);
     if (!status) status = read_list(n, info, "channels", &channels, &arrays);
     n->layer_count = (int64_t)(numbers / LAYER_NUMBERS);
     n->array_count = n->inputs + (int64_t)arrays;
+    if (!status) status = read_list(n, info, "deep", &deep, &depths);
     if (!status && (!numbers || numbers % LAYER_NUMBERS || (int64_t)arrays < n->outputs ||
+                    (depths && depths != (size_t)n->layer_count * DEEP_NUMBERS) ||
                     n->array_count > MOST_ARRAYS))
         status = failure(n, ORT_INVALID_ARGUMENT,
                          "layers, channels: got lists of wrong lengths; allowed: what `winogen "
@@ -132,8 +150,10 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
                             : failure(n, ORT_FAIL, "out of memory");
     }
     if (!status) status = read_text(n, info, "activations", &activations);
-    if (!status) status = fill_segment(n, layers, activations, channels, parameters);
+    if (!status) status = fill_segment(n, layers, depths ? deep : NULL, activations, channels,
+                              parameters);
     free(layers);
+    free(deep);
     free(activations);
     free(channels);
     free(parameters);

@@ -20,11 +20,29 @@ static int64_t numbers_of(const winogen_array *array)
     return numbers;
 }
 
+/* The size of an array along DEPTH, HEIGHT or WIDTH; maps have one plane. */
+static int64_t size_along(const winogen_array *a, int axis)
+{
+    const int64_t place = axis + a->rank - AXES;
+    return place < 2 ? 1 : a->shape[place];
+}
+
+static int64_t pixels_of(const winogen_array *a)
+{
+    return size_along(a, DEPTH) * size_along(a, HEIGHT) * size_along(a, WIDTH);
+}
+
+/* An array of images of a rank, whose sizes along the axes follow. */
+static winogen_array images(int64_t batch, int64_t channels, int64_t rank)
+{
+    return (winogen_array){ .rank = rank, .shape = { batch, channels } };
+}
+
 /* Outputs along an axis; the padding of SAME_UPPER and SAME_LOWER is resolved on the way. */
 static int64_t outputs_along(winogen_layer *l, int axis, int64_t size, int64_t taps, int auto_pad)
 {
     const int64_t reach = l->dilation[axis] * (taps - 1) + 1, stride = l->stride[axis];
-    int64_t *before = &l->padding[axis], *after = &l->padding[axis + 2];
+    int64_t *before = &l->padding[axis], *after = &l->padding[axis + AXES];
     if (auto_pad == VALID) *before = *after = 0;
     if (auto_pad == SAME_UPPER || auto_pad == SAME_LOWER) {
         const int64_t outputs = (size + stride - 1) / stride;
@@ -37,13 +55,27 @@ static int64_t outputs_along(winogen_layer *l, int axis, int64_t size, int64_t t
     return room < 0 ? 0 : room / stride + 1;
 }
 
-/* Whether rows beyond the image have a source in it. */
-static int pads_within(const winogen_layer *l, const int64_t *size, char *message)
+enum { SIZES_BYTES = 128 };
+static const char *const AXIS_NAMES[] = { "depth", "height", "width" };
+
+/* The sizes of an array as words, in `text` of SIZES_BYTES bytes. */
+static const char *listed(const winogen_array *a, const char *between, char *text)
 {
-    for (int axis = 0; axis < 2; axis++)
-        for (int side = axis; side < 4; side += 2) {
-            const int64_t most = l->padding_mode == REFLECT    ? size[axis] - 1
-                                 : l->padding_mode == CIRCULAR ? size[axis]
+    int length = 0;
+    for (int64_t axis = 0; axis < a->rank; axis++)
+        length += snprintf(text + length, (size_t)(SIZES_BYTES - length), "%s%lld",
+                           axis ? between : "", (long long)a->shape[axis]);
+    return text;
+}
+
+/* Whether rows beyond the image have a source in it. */
+static int pads_within(const winogen_layer *l, const winogen_array *x, char *message)
+{
+    for (int axis = 0; axis < AXES; axis++)
+        for (int side = axis; side < 2 * AXES; side += AXES) {
+            const int64_t size = size_along(x, axis);
+            const int64_t most = l->padding_mode == REFLECT    ? size - 1
+                                 : l->padding_mode == CIRCULAR ? size
                                                                : INT64_MAX;
             if (l->padding[side] > most)
                 return refuse(message, "pads: got %lld; allowed: at most %lld with this mode",
@@ -54,28 +86,38 @@ static int pads_within(const winogen_layer *l, const int64_t *size, char *messag
 
 /* An array that is added has the sizes of the output. */
 static int adds(const char *name, const winogen_array *a, int64_t channel, int64_t filters,
-                const int64_t *shape, char *message)
+                const winogen_array *wanted, char *message)
 {
-    if (a->rank == 4 && a->shape[0] == shape[0] && a->shape[1] >= channel + filters &&
-        a->shape[2] == shape[2] && a->shape[3] == shape[3])
+    const int64_t *shape = wanted->shape, rank = wanted->rank;
+    if (a->rank == rank && a->shape[0] == shape[0] && a->shape[1] >= channel + filters &&
+        !memcmp(a->shape + 2, shape + 2, (size_t)(rank - 2) * sizeof *shape))
         return 1;
-    return refuse(message, "%s: got sizes %lld, %lld, %lld, %lld; allowed: those of the output, "
-                  "%lld, %lld, %lld, %lld", name, (long long)a->shape[0], (long long)a->shape[1],
-                  (long long)a->shape[2], (long long)a->shape[3], (long long)shape[0],
-                  (long long)filters, (long long)shape[2], (long long)shape[3]);
+    winogen_array allowed = *wanted;
+    allowed.shape[1] = filters;
+    char got[SIZES_BYTES], sizes[SIZES_BYTES];
+    return refuse(message, "%s: got sizes %s; allowed: those of the output, %s", name,
+                  listed(a, ", ", got), listed(&allowed, ", ", sizes));
 }
 
 /* Gives the array that a layer writes its sizes, or checks those that it has. */
-static int writes(winogen_array *y, const int64_t *shape, int64_t channel, int64_t filters,
+static int writes(winogen_array *y, const winogen_array *made, int64_t channel, int64_t filters,
                   char *message)
 {
     if (y->rank == 0) {
-        y->rank = 4;
-        memcpy(y->shape, shape, sizeof y->shape);
+        y->rank = made->rank;
+        memcpy(y->shape, made->shape, sizeof y->shape);
     }
-    if (!memcmp(y->shape, shape, sizeof y->shape) && shape[1] >= channel + filters) return 1;
+    if (y->rank == made->rank && !memcmp(y->shape, made->shape, sizeof y->shape) &&
+        y->shape[1] >= channel + filters)
+        return 1;
     return refuse(message, "layers: got one of %lld filters that does not fit the array it writes; "
                   "allowed: layers that fit", (long long)filters);
+}
+
+/* The taps of a map's window, or the product of its factors. */
+static int64_t taps_of(const winogen_layer *l)
+{
+    return l->kernel[DEPTH] * l->kernel[HEIGHT] * l->kernel[WIDTH];
 }
 
 /* Whether a map spreads channels over pixels: its padding is what is cropped of them. */
@@ -84,7 +126,7 @@ static int spreads(const winogen_layer *l)
     return l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS;
 }
 
-/* Rows or columns of a map's output. */
+/* Planes, rows or columns of a map's output. */
 static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
 {
     switch (l->kind) {
@@ -95,7 +137,7 @@ static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
     case GLOBAL_AVERAGE:
         return 1;
     default:
-        return size * l->kernel[axis] - l->padding[axis] - l->padding[axis + 2];
+        return size * l->kernel[axis] - l->padding[axis] - l->padding[axis + AXES];
     }
 }
 
@@ -103,24 +145,24 @@ static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
 static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels, char *message)
 {
     const winogen_array *x = &arrays[l->input];
-    if (x->rank != 4 || x->shape[1] < l->input_channel + l->channels)
-        return refuse(message, "X: got %lld axes and %lld channels; allowed: 4, N, C, H, W, and at "
-                      "least %lld", (long long)x->rank, (long long)x->shape[1],
-                      (long long)(l->input_channel + l->channels));
-    int64_t shape[4] = { x->shape[0], channels, 0, 0 };
-    for (int axis = 0; axis < 2; axis++) {
-        const int64_t size = x->shape[2 + axis];
-        shape[2 + axis] = map_outputs_along(l, axis, size);
-        if (shape[2 + axis] < 1)
+    if ((x->rank != 4 && x->rank != 5) || x->shape[1] < l->input_channel + l->channels)
+        return refuse(message, "X: got %lld axes and %lld channels; allowed: 4, N, C, H, W, or 5, "
+                      "N, C, D, H, W, and at least %lld", (long long)x->rank,
+                      (long long)x->shape[1], (long long)(l->input_channel + l->channels));
+    winogen_array made = images(x->shape[0], channels, x->rank), pixel = made;
+    for (int axis = AXES + 2 - (int)x->rank; axis < AXES; axis++) {
+        const int64_t place = axis + x->rank - AXES, size = x->shape[place];
+        made.shape[place] = map_outputs_along(l, axis, size);
+        pixel.shape[place] = 1;
+        if (made.shape[place] < 1)
             return refuse(message, "X: got %s %lld; allowed: with its padding at least as long as "
-                          "the window", axis ? "width" : "height", (long long)size);
+                          "the window", AXIS_NAMES[axis], (long long)size);
     }
     if (l->add >= 0) {
         const winogen_array *other = &arrays[l->add];
-        const int64_t pixel[4] = { shape[0], channels, 1, 1 };
-        const int repeated = other->shape[2] == 1 && other->shape[3] == 1;
+        const int repeated = pixels_of(other) == 1;
         if (!adds("the other operand", other, l->add_channel, l->channels,
-                  repeated || l->kind == GROUP_NORM ? pixel : shape, message))
+                  repeated || l->kind == GROUP_NORM ? &pixel : &made, message))
             return 0;
     }
     const int numbers[2] = { (int)l->weight, (int)l->bias };
@@ -128,22 +170,25 @@ static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels,
         if (numbers[i] >= 0 && numbers_of(&arrays[numbers[i]]) != l->channels)
             return refuse(message, "layers: got %lld factors; allowed: %lld, one per channel",
                           (long long)numbers_of(&arrays[numbers[i]]), (long long)l->channels);
-    const int64_t factor = spreads(l) ? l->kernel[0] * l->kernel[1] : 1;
-    return writes(&arrays[l->output], shape, l->output_channel, l->channels / factor, message);
+    const int64_t factor = spreads(l) ? taps_of(l) : 1;
+    return writes(&arrays[l->output], &made, l->output_channel, l->channels / factor, message);
 }
 
 /* The sizes of the output of one layer, and checks of all that it reads. `channels`: of the array
- * that it writes, 0 for as many as there are filters. */
+ * that it writes, 0 for as many as there are filters. `rank`: of arrays, where attributes say it;
+ * else 0. */
 static int layer_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels, int auto_pad,
-                        char *message)
+                        int64_t rank, char *message)
 {
     if (l->kind) return map_shapes(l, arrays, channels, message);
     const winogen_array *x = &arrays[l->input], *w = &arrays[l->weight];
-    if (x->rank != 4)
-        return refuse(message, "X: got %lld axes; allowed: 4, N, C, H, W", (long long)x->rank);
-    if (w->rank != 4 || numbers_of(w) == 0)
-        return refuse(message, "W: got %lld axes and %lld numbers; allowed: 4 axes, M, C/group, "
-                      "KH, KW, of at least 1", (long long)w->rank, (long long)numbers_of(w));
+    if ((x->rank != 4 && x->rank != 5) || (rank && x->rank != rank))
+        return refuse(message, "X: got %lld axes; allowed: 4, N, C, H, W, or 5, N, C, D, H, W, as "
+                      "the attributes say", (long long)x->rank);
+    if (w->rank != x->rank || numbers_of(w) == 0)
+        return refuse(message, "W: got %lld axes and %lld numbers; allowed: %lld axes, M, C/group, "
+                      "KH, KW, with KD before these of volumes, of at least 1",
+                      (long long)w->rank, (long long)numbers_of(w), (long long)x->rank);
     const int64_t filters = w->shape[0], needed = w->shape[1] * l->groups;
     if (filters % l->groups)
         return refuse(message, "group: got %lld; allowed: a divisor of the %lld filters",
@@ -151,24 +196,25 @@ static int layer_shapes(winogen_layer *l, winogen_array *arrays, int64_t channel
     if (channels ? x->shape[1] < l->input_channel + needed : x->shape[1] != needed)
         return refuse(message, "X: got %lld channels; allowed: %lld, group %lld times those of W",
                       (long long)x->shape[1], (long long)needed, (long long)l->groups);
-    int64_t shape[4] = { x->shape[0], channels ? channels : filters, 0, 0 };
-    for (int axis = 0; axis < 2; axis++) {
-        shape[2 + axis] = outputs_along(l, axis, x->shape[2 + axis], w->shape[2 + axis], auto_pad);
-        if (shape[2 + axis] < 1)
+    winogen_array made = images(x->shape[0], channels ? channels : filters, x->rank);
+    for (int axis = AXES + 2 - (int)x->rank; axis < AXES; axis++) {
+        const int64_t place = axis + x->rank - AXES, size = x->shape[place];
+        made.shape[place] = outputs_along(l, axis, size, w->shape[place], auto_pad);
+        if (made.shape[place] < 1)
             return refuse(message, "X: got %s %lld; allowed: with its padding at least as long as "
-                          "the kernel", axis ? "width" : "height", (long long)x->shape[2 + axis]);
+                          "the kernel", AXIS_NAMES[axis], (long long)size);
     }
-    if (!pads_within(l, &x->shape[2], message)) return 0;
+    if (!pads_within(l, x, message)) return 0;
     if (l->bias >= 0 && numbers_of(&arrays[l->bias]) != filters)
         return refuse(message, "B: got %lld numbers; allowed: %lld, one per filter",
                       (long long)numbers_of(&arrays[l->bias]), (long long)filters);
     if (l->slopes >= 0 && numbers_of(&arrays[l->slopes]) != filters)
         return refuse(message, "slopes: got %lld numbers; allowed: %lld, one per filter",
                       (long long)numbers_of(&arrays[l->slopes]), (long long)filters);
-    if (l->add >= 0 && !adds("add", &arrays[l->add], l->add_channel, filters, shape, message))
+    if (l->add >= 0 && !adds("add", &arrays[l->add], l->add_channel, filters, &made, message))
         return 0;
     if (l->add_after >= 0 &&
-        !adds("add_after", &arrays[l->add_after], l->add_after_channel, filters, shape, message))
+        !adds("add_after", &arrays[l->add_after], l->add_after_channel, filters, &made, message))
         return 0;
-    return writes(&arrays[l->output], shape, l->output_channel, filters, message);
+    return writes(&arrays[l->output], &made, l->output_channel, filters, message);
 }

@@ -33,6 +33,24 @@ def test_every_member_has_total_degree_n_and_no_common_factors(family, n, data):
     assert {q.monic() for q in mirrored} == set(finite)
 
 
+@pytest.mark.parametrize("family", [between, gaussian])
+@pytest.mark.parametrize(
+    "n, pairs", [(38, 0), (38, 3), (39, 0), (48, 1), (64, 2), (64, 31), (97, 40)]
+)
+def test_many_points_stay_apart(family, n, pairs):
+    """So many that small fractions are too few: of them some would be 0, or the same."""
+    moduli = family(n, pairs)
+    assert check_moduli(n, 1, moduli)
+    assert len(set(moduli)) == len(moduli) == n - pairs
+
+
+@pytest.mark.parametrize("family", [between, gaussian])
+@pytest.mark.parametrize("n, pairs", [(8, 4), (8, -1), (7, 1.0), (0, 0), ("8", 2)])
+def test_other_numbers_of_pairs_are_refused(family, n, pairs):
+    with pytest.raises(InvalidValue, match="^(n|pairs): got .*; allowed: "):
+        family(n, pairs)
+
+
 @pytest.mark.parametrize("n", [*range(MODULI_FROM, 24), 37, LARGEST])
 def test_every_default_is_a_set_of_moduli(n):
     assert check_moduli(n - 2, 3, default_moduli(n - 2, 3))

@@ -43,7 +43,7 @@ RNG = np.random.default_rng(3)
 
 def memory_order(array, layout):
     """A logical (N, C, H, W) array as the layout has it."""
-    return np.ascontiguousarray(array if layout == "NCHW" else array.transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(array if layout == "NCHW" else np.moveaxis(array, 1, -1))
 
 
 def check(graph, inputs, layout, segment=None):
@@ -63,9 +63,11 @@ def test_random_graphs(layout, drawn):
     check(*drawn, layout)
 
 
-# Kernel, stride, padding, output padding, groups: kernels shorter and longer than the stride,
-# missing taps, paddings of whole kernels, more inputs than any output sees.
+# Kernel, stride, padding, output padding, groups, dilation: kernels shorter and longer than the
+# stride, missing taps, paddings of whole kernels, more inputs than any output sees.
 TRANSPOSED = (
+    ((3, 2), (2, 3), (1, 0, 2, 1), (1, 2), 1, (2, 2)),
+    ((3, 3), (2, 1), (4, 1, 3, 4), (0, 1), 2, (3, 2)),
     ((2, 2), (2, 2), (0, 0, 0, 0), (0, 0), 1),
     ((4, 4), (2, 2), (1, 1, 1, 1), (0, 0), 1),
     ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 2),
@@ -77,15 +79,17 @@ TRANSPOSED = (
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("kernel, stride, padding, more, groups", TRANSPOSED)
-def test_transposed_layers(kernel, stride, padding, more, groups, layout):
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_layers(case, layout):
     """With what is folded and fused into them, before a convolution and a concatenation."""
+    kernel, stride, padding, more, groups, *dilation = case
     rng = np.random.default_rng(7)
 
     def ints(*shape):
         return rng.integers(-2, 3, shape).astype(np.float32)
 
-    first = ConvTranspose(ints(4, 4 // groups, *kernel), ints(4), stride, padding, more, groups)
+    weight = ints(4, 4 // groups, *kernel)
+    first = ConvTranspose(weight, ints(4), stride, padding, more, groups, *dilation)
     slopes = np.float32([1, 2, 3, 4])
     nodes = [
         Node(first, ("x",), ("a",)),

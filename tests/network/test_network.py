@@ -99,7 +99,26 @@ def enlarged(shape=(1, 3, 7, 5)):
     return net.model(net.conv(net.node("Relu", y), 5, 2), shape=list(shape))
 
 
-@pytest.mark.parametrize("model", [chain, signal, enlarged])
+def volumes(shape=(2, 3, 5, 7, 6)):
+    """Windows of the planes and of the depth, phases spread over both, a product at the end."""
+    net = net_of()
+
+    def conv(x, channels, filters, *taps, **attributes):
+        return net.node(
+            "Conv", x, net.constant(net.weights(filters, channels, *taps)), **attributes
+        )
+
+    x = net.node("Relu", net.norm(conv("x", 3, 6, 3, 3, 3, pads=[1] * 6), 6))
+    y = net.node("MaxPool", x, kernel_shape=[2, 2, 2], strides=[2, 2, 2])
+    y = net.node("ConvTranspose", y, net.constant(net.weights(6, 4, 2, 3, 2)), strides=[2, 2, 2])
+    y = net.node("AveragePool", y, kernel_shape=[2, 2, 3], strides=[2, 3, 3])
+    y = net.node("Flatten", net.node("GlobalAveragePool", y))
+    model = net.model(net.node("Gemm", y, net.constant(net.weights(4, 5))), shape=list(shape))
+    del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    return model
+
+
+@pytest.mark.parametrize("model", [chain, signal, enlarged, volumes])
 def test_it_computes_the_model_within_its_arrays(model, tmp_path, make, ends):
     model = model()
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]

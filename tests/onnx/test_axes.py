@@ -11,11 +11,6 @@ from winogen.onnx.rewrite import rewrite
 from . import conformance
 from .nets import Net, check_same, data, kinds
 
-# onnxruntime goes on to compute these.
-STAY = {
-    "test_convtranspose_3d": "3D",
-    "test_convtranspose_dilations": "transposed, with a dilation",
-}
 CASES = conformance.nodes_of("Conv") | conformance.nodes_of("ConvTranspose")
 CONVERTED = [
     name
@@ -38,11 +33,6 @@ def with_constants(case):
 @pytest.mark.parametrize("name", CASES)
 def test_models_of_onnx_itself(name, session):
     model, feed, wanted = with_constants(CASES[name])
-    if name in STAY:
-        with pytest.warns(UserWarning, match=f"stays: .*: {STAY[name]}"):
-            result = winogen.onnx.optimize(model)
-        assert result.graph.node[0].domain == ""
-        return
     result = winogen.onnx.optimize(model)
     assert {"Conv", "ConvTranspose"}.isdisjoint(
         node.op_type for node in result.graph.node if node.domain == ""
@@ -53,19 +43,19 @@ def test_models_of_onnx_itself(name, session):
 
 
 def test_models_from_pytorch(session):
-    """Those of one axis, and transposed ones; volumes stay."""
+    """Those of one axis and of three, and transposed ones."""
     computed = []
     for name in CONVERTED:
         model, x, wanted = conformance.converted(name)
         model.opset_import[0].version = 11  # where a convolution means what it did in 6
         result = rewrite(model)
         stays = {node.op_type for node in result.model.graph.node if node.domain == ""}
-        assert ("Conv3d" in name) == result.is_original == ("Conv" in stays), name
+        assert result.is_original == ("Conv" in stays), name
         (feed,) = ({value.name: x} for value in result.model.graph.input[:1])
         (y,) = session(result.model).run(None, feed)
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
         computed.append(result.is_original)
-    assert computed.count(False) >= 8
+    assert computed.count(False) >= 14
 
 
 def transposed(net, x, channels, filters, *taps, groups=1, **attributes):
@@ -178,14 +168,6 @@ def test_axes_that_count_from_the_back():
     both = net.node("Concat", one, net.node("Relu", one), axis=-3)
     result = rewrite(net.model(both, shape=[1, 4, 12]))
     assert "Concat" in kinds(result.model)
-
-
-def test_volumes_stay():
-    net = Net()
-    weight = net.constant(net.weights(4, 4, 3, 3, 3))
-    result = rewrite(net.model(net.node("Conv", "x", weight), shape=[1, 4, 5, 5, 5]))
-    assert result.is_original
-    assert result.refusals == ("conv_0: 3D",)
 
 
 def test_reports_have_layers_of_all_these(clock):

@@ -117,7 +117,7 @@ def test_the_operator_looks_up(x, y, session):
 
 def test_wrong_tables_are_refused(session):
     feed = np.zeros((1, 4, 2, 2), np.uint8)
-    with pytest.raises(Exception, match="allowed: up to 4 axes, as many channels as tables"):
+    with pytest.raises(Exception, match="allowed: up to 5 axes, as many channels as tables"):
         run_lookup(session, np.zeros((3, 256), np.uint8), feed)
     with pytest.raises(Exception, match="table: got another; allowed: a constant of"):
         run_lookup(session, np.zeros((1, 255), np.uint8), feed)

@@ -318,3 +318,25 @@ def test_the_program_of_the_page_runs(library, tmp_path):
     )
     assert run.returncode == 0 and run.stdout == "6 13.5\n", run.stderr
     assert "no plan" not in run.stderr
+
+
+def test_volumes(session, tmp_path):
+    """With a pool of both stages and phases that are spread, at a known size and at another."""
+    from .nets import Net
+    from .test_axes import transposed
+
+    built = Net()
+    y = built.node("Conv", "x", built.constant(built.weights(8, 4, 3, 3, 3)), pads=[1] * 6)
+    y = built.node("MaxPool", built.node("Relu", y), kernel_shape=[2] * 3, strides=[2] * 3)
+    y = transposed(built, y, 8, 4, 2, 2, 2, strides=[2] * 3)
+    whole = built.model(built.node("Add", y, "x"), shape=["n", 4, "d", "h", "w"])
+    model = winogen.onnx.optimize(whole, tmp_path / "fast.onnx")
+    known = {"x": (1, 4, 4, 6, 8)}
+    path = winogen.onnx.build_library(model, tmp_path / "net.so", input_shapes=known, threads=2)
+    shapes = {"known": known["x"], "other": (2, 4, 2, 4, 6)}
+    inputs, outputs, said = run_by(path, tmp_path, shapes)
+    for name, x in inputs.items():
+        (wanted,) = session(model, threads=2).run(None, {"x": x})
+        assert np.abs(outputs[name] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+        assert np.array_equal(outputs[name], wanted) == (name == "known")
+    assert "no plan for an input of 2x4x2x4x6" in said

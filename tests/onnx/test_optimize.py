@@ -175,8 +175,12 @@ def test_initializers_that_are_inputs():
 
 UNTOUCHED = {
     "no convolution": lambda net: net.node("Relu", "x"),
-    "transposed, with a dilation": lambda net: net.node(
-        "ConvTranspose", "x", net.constant(net.weights(4, 2, 2, 2)), dilations=[2, 2]
+    "transposed, with a dilation beside its stride": lambda net: net.node(
+        "ConvTranspose",
+        "x",
+        net.constant(net.weights(4, 2, 2, 2)),
+        strides=[2, 2],
+        dilations=[5, 5],
     ),
     "its weights may change": lambda net: net.node(
         "Conv",
@@ -200,9 +204,9 @@ def test_other_numbers_and_dimensions_stay():
     with pytest.warns(UserWarning, match="numbers are float16"):
         winogen.onnx.optimize(net.model(net.conv("x", 4, 4)))
     net = Net()
-    y = net.node("Conv", "x", net.constant(net.weights(4, 4, 3, 3, 3)))
-    with pytest.warns(UserWarning, match="3D"):
-        winogen.onnx.optimize(net.model(y, shape=["n", 4, "t", "h", "w"]))
+    y = net.node("Conv", "x", net.constant(net.weights(4, 4, 3, 3, 3, 3)))
+    with pytest.warns(UserWarning, match="4D"):
+        winogen.onnx.optimize(net.model(y, shape=["n", 4, "t", "d", "h", "w"]))
 
 
 @pytest.mark.parametrize("opset", (6, 999))

@@ -31,7 +31,9 @@ def block(height="h", width="w"):
         helper.make_node("Conv", ["b", "w2"], ["c"], "second", pads=[1] * 4),
         helper.make_node("Add", ["c", "x"], ["d"], "sum"),
         helper.make_node("MaxPool", ["d"], ["e"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("ConvTranspose", ["e", "w3"], ["y"], "up", dilations=[2, 2]),
+        helper.make_node(
+            "ConvTranspose", ["e", "w3"], ["y"], "up", strides=[2, 2], dilations=[5, 5]
+        ),
     ]
     kind = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
@@ -53,7 +55,10 @@ def test_layers_with_their_times(quick_kernels, clock):
     assert made.rows[0].output == (1, 4, 32, 40)
     assert all(row.predicted_s > 0 and row.direct_s > 0 for row in made.rows)
     assert [(row.winogen_s, row.onnxruntime_s) for row in made.rows] == [(2e-3, 3e-3), (1, 2)]
-    assert made.refusals == ("up: transposed, with a dilation",) and not made.unmeasured
+    assert (
+        made.refusals == ("up: transposed, with a dilation beside its stride",)
+        and not made.unmeasured
+    )
     assert made.gain == 4 and made.rows[0].gain == 1.5
     text = str(made)
     assert re.search(r"^first .* 2\.000 +3\.000 +1\.50$", text, re.MULTILINE)

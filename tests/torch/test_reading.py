@@ -30,10 +30,14 @@ GIVEN = {
 }  # fmt: skip
 NAMED = {
     ("weight", "conv2d"): torch.randn(C, C // 2, 3, 3),
+    ("weight", "conv3d"): torch.randn(C, C // 2, 3, 3, 3),
     ("weight", "batch_norm"): torch.ones(C),
     ("weight", "prelu"): torch.rand(C),
     ("dim", "mean"): (2, 3),
+    ("output_size", "adaptive_avg_pool3d"): (1, 1, 1),
     ("output_size", "upsample_nearest2d"): None,
+    ("output_size", "upsample_nearest3d"): None,
+    ("scale_factors", "upsample_nearest3d"): [2.0, 2.0, 1.0],
     ("size", "interpolate"): None,
     ("other", "div"): 2.0,
 }
@@ -77,7 +81,8 @@ def read_of(kind, target, by_name):
         else:
             kwargs[one] = given
     graph.output(graph.create_node(kind, target, tuple(args), kwargs))
-    module, inputs = fx.GraphModule(root, graph), [torch.rand(1, C, 6, 4), torch.rand(1, C, 6, 4)]
+    size = (1, C, 4, 6, 4) if "3d" in name else (1, C, 6, 4)
+    module, inputs = fx.GraphModule(root, graph), [torch.rand(size), torch.rand(size)]
     try:
         with torch.no_grad():
             _Noting(module).run(*inputs)

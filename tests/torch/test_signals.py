@@ -102,6 +102,32 @@ def test_exported_models_of_both():
         assert len(graphs(ours)) == 1
 
 
+class Holes(nn.Module):
+    """Transposed layers with dilations: without a stride, with one of a common factor, or none."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = nn.ConvTranspose2d(3, 4, 3, dilation=(3, 2), padding=(2, 1), groups=1)
+        self.two = nn.ConvTranspose2d(
+            4, 6, (3, 2), (2, 1), (1, 2), (1, 2), groups=2, dilation=(2, 3)
+        )
+        self.three = nn.ConvTranspose2d(6, 2, 2, stride=2, dilation=3)
+
+    def forward(self, x):
+        return self.three(torch.relu(self.two(torch.relu(self.one(x)))))
+
+
+def test_transposed_layers_with_dilations():
+    torch.manual_seed(0)
+    model, x = Holes().eval(), torch.randn(2, 3, 6, 7)
+    ours = optimize(model, x)
+    with torch.inference_mode():
+        same(ours(x), model(x))
+        same(segments(ours)[0].plain()(x)[0], model(x))
+    (graph,) = graphs(ours)
+    assert sum(isinstance(node.op, ConvTranspose) for node in graph.nodes) == 3
+
+
 class Tokens(nn.Module):
     """What reads the last axis of signals, or counts axes from the back, is torch's."""
 
@@ -131,14 +157,14 @@ def test_transposed_layers_that_stay():
         def __init__(self):
             super().__init__()
             self.conv = nn.Conv2d(3, 4, 3)
-            self.up = nn.ConvTranspose2d(4, 4, 3, dilation=2)
+            self.up = nn.ConvTranspose2d(4, 4, 3, stride=2, dilation=6)
             self.sized = nn.ConvTranspose2d(4, 4, 3, stride=2)
 
         def forward(self, x):
-            return self.sized(self.up(self.conv(x)), output_size=(22, 22))
+            return self.sized(self.up(self.conv(x)), output_size=(48, 48))
 
     model, x = Net().eval(), torch.randn(1, 3, 8, 8)
     ours = optimize(model, x)
     with torch.inference_mode():
         same(ours(x), model(x))
-    assert "transposed, with a dilation" in str(report(ours))
+    assert "transposed, with a dilation beside its stride" in str(report(ours))

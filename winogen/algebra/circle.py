@@ -28,7 +28,9 @@ SOURCE = (
     "real points spread as tangents, and pairs on the unit circle: the family from Cook-Toom to "
     "Fourier of this project, at the number of pairs where its error is about least"
 )
-_REAL, _CIRCLE = 12, 16  # largest denominators of real points and of 2 cos(t)
+# Largest denominators of real points, of 2 cos(t) and of tan(t / 2); more where these are too few.
+_REAL, _CIRCLE, _HALF = 12, 16, 5
+_EIGHTH = math.pi / 4 * (1 + 1e-12)  # of a turn, where the tangent is 1
 _X = Polynomial([0, 1])
 
 
@@ -60,12 +62,12 @@ def between(n: int, pairs: int) -> tuple[Modulus, ...]:
     """Return moduli of total degree n, ``pairs`` of degree 2 on the unit circle, others linear.
 
     Both kinds are evenly spread over their circle and rounded to small fractions; in pairs of
-    opposite signs, which makes transforms short. ``pairs``: from 0 to (n - 1) // 2.
+    opposite signs, which makes transforms short. ``pairs``: from 0 to (n - 1) // 2. Raises
+    InvalidValue for others.
     """
-    cosines = [
-        Fraction(2 * math.cos(math.pi * j / (pairs + 1))).limit_denominator(_CIRCLE)
-        for j in range(1, pairs // 2 + 1)
-    ]
+    _check(n, pairs)
+    angles = [math.pi * j / (pairs + 1) for j in range(1, pairs // 2 + 1)]
+    cosines = _apart([2 * math.cos(angle) for angle in angles], _CIRCLE)
     return (*_line(n - 2 * pairs), *_circle(cosines, pairs))
 
 
@@ -80,13 +82,20 @@ def gaussian(n: int, pairs: int) -> tuple[Modulus, ...]:
     >>> print(*gaussian(8, 3), sep=", ")
     x - 1, x + 1, x^2 - 42/29*x + 1, x^2 + 1, x^2 + 42/29*x + 1
     """
-    most = max(5, pairs)
-    halves = [
-        Fraction(math.tan(math.pi * j / (pairs + 1) / 2)).limit_denominator(most)
-        for j in range(1, pairs // 2 + 1)
-    ]
+    _check(n, pairs)
+    angles = [math.pi * j / (pairs + 1) for j in range(1, pairs // 2 + 1)]
+    halves = _apart([math.tan(angle / 2) for angle in angles], max(_HALF, pairs))
     cosines = [2 * (1 - t * t) / (1 + t * t) for t in halves]
     return (*_line(n - 2 * pairs), *_circle(cosines, pairs))
+
+
+def _check(n: int, pairs: int) -> None:
+    if not isinstance(n, int) or n < 1:
+        raise InvalidValue(f"n: got {n!r}; allowed: an integer of at least 1")
+    if not isinstance(pairs, int) or not 0 <= pairs <= (n - 1) // 2:
+        raise InvalidValue(
+            f"pairs: got {pairs!r} of total degree {n}; allowed: from 0 to {(n - 1) // 2}"
+        )
 
 
 def _line(reals: int) -> list[Modulus]:
@@ -97,8 +106,12 @@ def _line(reals: int) -> list[Modulus]:
     half = reals % 4 == 2
     if not half:
         moduli += [_X] if reals % 2 else [_X, INFINITY]
-    for j in range(reals // 2 if half or reals % 2 else reals // 2 - 1):
-        point = _rounded(math.tan((j + half / 2 + (not half)) * math.pi / reals))
+    count = reals // 2 if half or reals % 2 else reals // 2 - 1
+    angles = [(j + half / 2 + (not half)) * math.pi / reals for j in range(count)]
+    # The fraction of 1 / p is one over that of p.
+    small = _apart([math.tan(angle) for angle in angles if angle <= _EIGHTH], _REAL)
+    large = _apart([1 / math.tan(angle) for angle in angles if angle > _EIGHTH], _REAL)
+    for point in (*small, *(1 / one for one in large)):
         moduli += [Polynomial([-point, 1]), Polynomial([point, 1])]
     return moduli
 
@@ -110,8 +123,13 @@ def _circle(cosines: list[Fraction], pairs: int) -> list[Modulus]:
     return [Polynomial([1, -c, 1]) for c in every]
 
 
-def _rounded(point: float) -> Fraction:
-    """A simple fraction near a positive number; that of 1 / p is one over that of p."""
-    if point > 1:
-        return 1 / _rounded(1 / point)
-    return Fraction(point).limit_denominator(_REAL)
+def _apart(numbers: list[float], most: int) -> list[Fraction]:
+    """Return simple fractions near positive numbers below 2, all different and none 0 or 2.
+
+    Denominators are at most ``most``, or so many times twice that as it takes.
+    """
+    while True:
+        found = [Fraction(number).limit_denominator(most) for number in numbers]
+        if len({*found, 0, 2}) == len(found) + 2:
+            return found
+        most *= 2

@@ -110,6 +110,8 @@ class _Search:
             self.candidates[number],
         )
         outputs = self.buffers[step.output.buffer][2]
+        if len(step.shape) > 4:
+            return None  # rows of volumes depend on planes besides
         if isinstance(step.op, MaxPool):
             op = step.op
             reach = (op.kernel[0] - 1) * op.dilation[0] + 1

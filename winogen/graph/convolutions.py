@@ -1,17 +1,28 @@
-"""Convolutions as operators of a graph, and their filters."""
+"""Convolutions as operators of a graph, and their filters.
+
+Of maps they have two axes, height and width; of volumes three, depth, height and width. What an
+operator has along each is a tuple in that order. Padding is flat: before and after the first axis,
+before and after the next; of maps top, bottom, left, right.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from winogen.conv.phases import joined, joined_weight, outputs
+from winogen.errors import Unsupported
 
 if TYPE_CHECKING:
     from winogen.graph.ir import ActivationSpec
+
+
+Sizes = tuple[int, ...]  # along each axis
+_MOST_ZEROS = 8  # products for each of the definition's, of a transposed layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +37,7 @@ class Scaled:
     ((2, 1, 3, 3), dtype('float32'), [2.0, 3.0])
     """
 
-    filters: np.ndarray  # (M, C/groups, KH, KW)
+    filters: np.ndarray  # (M, C/groups, KH, KW), with the taps of each axis
     factors: np.ndarray  # (M,), float64
 
     shape = property(lambda self: self.filters.shape)
@@ -37,7 +48,8 @@ class Scaled:
         return len(self.filters)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        numbers = (self.filters * self.factors[:, None, None, None]).astype(self.dtype)
+        factors = self.factors.reshape(-1, *[1] * (self.filters.ndim - 1))
+        numbers = (self.filters * factors).astype(self.dtype)
         return numbers if dtype is None else numbers.astype(dtype, copy=False)
 
     def times(self, factors: np.ndarray) -> Scaled:
@@ -45,50 +57,71 @@ class Scaled:
         return Scaled(self.filters, self.factors * factors)
 
 
+def by_axis(padding: Sequence[int]) -> list[tuple[int, int]]:
+    """Return flat padding as pairs, before and after each axis.
+
+    >>> by_axis((1, 2, 3, 4))
+    [(1, 2), (3, 4)]
+    """
+    return list(zip(padding[::2], padding[1::2]))
+
+
 @dataclass(frozen=True, eq=False)
 class Conv:
     """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
 
     Its inputs are x, add and add_after, "" for one that is missing. The fields mean what they mean
-    in `winogen.conv2d`; padding is top, bottom, left, right.
+    in `winogen.conv2d`, or `winogen.conv3d` where weights have three axes of taps.
     """
 
-    weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
+    stride: Sizes = ()  # along each axis; (): 1
+    padding: Sizes = ()  # (): none
+    dilation: Sizes = ()  # (): 1
     groups: int = 1
     padding_mode: str = "zeros"
     activation: ActivationSpec = None
 
+    def __post_init__(self) -> None:
+        fill(self, len(self.weight.shape) - 2, stride=1, dilation=1)
+
     def __str__(self) -> str:
-        filters, per_group, high, wide = self.weight.shape
-        text = f"conv {high}x{wide} {per_group * self.groups}->{filters}"
-        if self.stride != (1, 1):
-            text += f" stride {self.stride[0]},{self.stride[1]}"
+        filters, per_group, *taps = self.weight.shape
+        text = f"conv {times(taps)} {per_group * self.groups}->{filters}"
+        if set(self.stride) != {1}:
+            text += f" stride {listed(self.stride)}"
         if any(self.padding):
             text += f" pad {','.join(map(str, self.padding))}"
             text += "" if self.padding_mode == "zeros" else f" {self.padding_mode}"
-        if self.dilation != (1, 1):
-            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        if set(self.dilation) != {1}:
+            text += f" dilation {listed(self.dilation)}"
         if self.groups > 1:
             text += f" groups {self.groups}"
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
 
     @property
     def is_factor(self) -> bool:
-        """Whether it multiplies channels by numbers, and does no more but for its epilogue."""
-        alone = self.weight.shape[1:] == (1, 1, 1) and self.groups == len(self.weight)
-        return alone and self.stride == (1, 1) and not any(self.padding)
+        """Whether it multiplies channels by numbers, and does no more but for its epilogue.
+
+        Such a convolution goes with maps and volumes alike, whatever axes of taps its weights have.
+        """
+        alone = set(self.weight.shape[1:]) == {1} and self.groups == len(self.weight)
+        return alone and set(self.stride) == {1} and not any(self.padding)
+
+    def of_rank(self, rank: int) -> Conv:
+        """Return a factor with so many axes of taps; any other convolution as it is."""
+        if not self.is_factor or len(self.stride) == rank:
+            return self
+        weight = np.asarray(self.weight).reshape(-1, 1, *[1] * rank)
+        return replace(self, weight=weight, stride=(), padding=(), dilation=())
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of `winogen.Conv2d`, but for the layout."""
-        top, bottom, left, right = self.padding
+        """The options of `winogen.Conv2d` or `winogen.Conv3d`, but for the layout."""
         return {
             "stride": self.stride,
-            "padding": ((top, bottom), (left, right)),
+            "padding": tuple(by_axis(self.padding)),
             "dilation": self.dilation,
             "groups": self.groups,
             "padding_mode": self.padding_mode,
@@ -101,28 +134,36 @@ class Joined:
     """The filters of all phases of a transposed layer, made whenever they are read.
 
     Those of a phase lie side by side; with ``groups`` those of a filter, as a group has all phases
-    of its filters.
+    of its filters. Where taps lie ``apart`` along an axis, zeros lie between them.
     """
 
-    filters: np.ndarray | Scaled  # (M, C/groups, KH, KW)
-    stride: tuple[int, int]
+    filters: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
+    stride: Sizes
     groups: int = 1
+    apart: Sizes = ()  # along each axis; (): 1
 
     dtype = property(lambda self: self.filters.dtype)
     nbytes = property(lambda self: prod(self.shape) * self.dtype.itemsize)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(stride² M, C/groups, taps of a phase along each axis)."""
+        """(phases M, C/groups, taps of a phase along each axis)."""
         filters, channels, *kernel = self.filters.shape
-        few = (-(-taps // step) for taps, step in zip(kernel, self.stride))
+        few = (-(-reach // step) for reach, step in zip(_reach(kernel, self.apart), self.stride))
         return (filters * prod(self.stride), channels, *few)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        made = joined_weight(np.asarray(self.filters), self.stride, self.groups)
+        filters = np.asarray(self.filters)
+        if set(self.apart) - {1}:
+            whole = (*filters.shape[:2], *_reach(filters.shape[2:], self.apart))
+            spread = np.zeros(whole, filters.dtype)
+            places: tuple[Any, ...] = tuple(slice(None, None, step) for step in self.apart)
+            spread[(..., *places)] = filters
+            filters = spread
+        made = joined_weight(filters, self.stride, self.groups)
         if self.groups > 1:
             apart = made.reshape(self.groups, prod(self.stride), -1, *self.shape[1:])
             made = np.ascontiguousarray(apart.swapaxes(1, 2)).reshape(self.shape)
@@ -133,57 +174,80 @@ class Joined:
 class ConvTranspose:
     """A transposed convolution: activation(conv_transpose(x) + bias).
 
-    The fields mean what they mean in `winogen.conv_transpose2d`, without dilation; padding is top,
-    bottom, left, right. Filters are those of `winogen.conv.phases.ordinary`.
+    The fields mean what they mean in `winogen.conv_transpose2d`, or in `winogen.conv_transpose3d`
+    without groups. Filters are those of `winogen.conv.phases.ordinary`. With a dilation beside a
+    stride there are zeros between taps: phases then see other taps each, and other inputs.
     """
 
-    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    output_padding: tuple[int, int] = (0, 0)
+    stride: Sizes = ()  # along each axis; (): 1
+    padding: Sizes = ()  # (): none
+    output_padding: Sizes = ()  # (): none
     groups: int = 1
+    dilation: Sizes = ()  # (): 1
     activation: ActivationSpec = None
 
+    def __post_init__(self) -> None:
+        fill(self, len(self.weight.shape) - 2, stride=1, output_padding=0, dilation=1)
+        if self.groups > 1 and len(self.stride) > 2:
+            raise Unsupported(
+                f"groups: got {self.groups} in a transposed convolution of volumes; allowed: 1"
+            )
+
     def __str__(self) -> str:
-        filters, per_group, high, wide = self.weight.shape
-        text = f"transposed conv {high}x{wide} {per_group * self.groups}->{filters}"
-        text += f" stride {self.stride[0]},{self.stride[1]}"
+        filters, per_group, *taps = self.weight.shape
+        text = f"transposed conv {times(taps)} {per_group * self.groups}->{filters}"
+        text += f" stride {listed(self.stride)}"
         if any(self.padding):
             text += f" pad {','.join(map(str, self.padding))}"
+        if set(self.dilation) != {1}:
+            text += f" dilation {listed(self.dilation)}"
         if self.groups > 1:
             text += f" groups {self.groups}"
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
 
     @property
-    def ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def is_sparse(self) -> bool:
+        """Whether a dilation beside a stride leaves the phases so few taps that this is no way."""
+        return prod(self._joined.shape[2:]) * prod(self.stride) > _MOST_ZEROS * prod(
+            self.weight.shape[2:]
+        )
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
         """The padding before and after each axis."""
-        top, bottom, left, right = self.padding
-        return (top, bottom), (left, right)
+        return by_axis(self.padding)
 
     def sizes(self, size: Any) -> list[Any]:
-        """Return the rows and columns of the output, of an input of ``size``."""
-        axes = zip(size, self.weight.shape[2:], self.stride, self.ends, self.output_padding)
+        """Return the sizes of the output along each axis, of an input of ``size``."""
+        reach = _reach(self.weight.shape[2:], self.dilation)
+        axes = zip(size, reach, self.stride, self.ends, self.output_padding)
         return [outputs(n, taps, step, 1, ends, more) for n, taps, step, ends, more in axes]
+
+    @property
+    def _joined(self) -> Joined:
+        """The filters of all phases; along axes without a stride, taps stay together."""
+        apart = (d if step > 1 else 1 for d, step in zip(self.dilation, self.stride))
+        return Joined(self.weight, self.stride, self.groups, tuple(apart))
 
     @property
     def conv(self) -> Conv:
         """The ordinary convolution of all phases, whose channels are spread over pixels."""
-        filters = Joined(self.weight, self.stride, self.groups)
-        (top, bottom, _), (left, right, _) = self._along
+        dilation = tuple(1 if step > 1 else d for d, step in zip(self.dilation, self.stride))
+        padding = tuple(end for *ends, _ in self._along for end in ends)
         spec = self.activation
         if isinstance(spec, tuple):
             name, *values = spec
             spec = (name, *(self._of_phases(v) if np.ndim(v) else v for v in values))
         bias = None if self.bias is None else self._of_phases(self.bias)
-        padding = (top, bottom, left, right)
-        return Conv(filters, bias, padding=padding, groups=self.groups, activation=spec)
+        ones = (1,) * len(dilation)
+        return Conv(self._joined, bias, ones, padding, dilation, self.groups, activation=spec)
 
     @property
-    def crop(self) -> tuple[int, int, int, int]:
-        """The rows and columns of the spread pixels that are left out: top, bottom, left, right."""
-        rows, columns = (crop for _, _, crop in self._along)
-        return (*rows, *columns)
+    def crop(self) -> Sizes:
+        """The spread pixels that are left out, before and after each axis."""
+        return tuple(end for *_, crop in self._along for end in crop)
 
     def _of_phases(self, array: Any) -> np.ndarray:
         """Numbers per filter, for all phases."""
@@ -194,7 +258,7 @@ class ConvTranspose:
     def _along(self) -> list[tuple[int, int, tuple[int, int]]]:
         """Padding before and after each axis, and what is cropped at both ends, for any size."""
         found = []
-        kernel = self.weight.shape[2:]
+        kernel = _reach(self.weight.shape[2:], self.dilation)
         for taps, step, ends, more in zip(kernel, self.stride, self.ends, self.output_padding):
             size = taps + sum(ends) + 1  # some size that leaves an output
             count = outputs(size, taps, step, 1, ends, more)
@@ -208,6 +272,29 @@ class ConvTranspose:
 
 
 Convolution = Conv | ConvTranspose
+
+
+def _reach(taps: Sequence[int], apart: Sequence[int]) -> list[int]:
+    """From the first tap to the last along each axis, of taps so far apart; (): 1."""
+    return [d * (k - 1) + 1 for k, d in zip(taps, apart or (1,) * len(taps))]
+
+
+def fill(op: Any, rank: int, **defaults: int) -> None:
+    """Give an operator of ``rank`` axes what it has along each where it was given nothing."""
+    for name, default in (*defaults.items(), ("padding", 0)):
+        if not getattr(op, name):
+            count = 2 * rank if name == "padding" else rank
+            object.__setattr__(op, name, (default,) * count)
+
+
+def times(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3x3"."""
+    return "x".join(map(str, sizes))
+
+
+def listed(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3,3"."""
+    return ",".join(map(str, sizes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,10 +82,10 @@ def fold_pad(graph: Graph) -> Graph:
             op, pad = node.op, before.op
             same = op.padding_mode == pad.mode == "zeros"
             if same or not any(op.padding):
-                top, bottom, left, right = (a + b for a, b in zip(op.padding, pad.padding))
+                padding = tuple(a + b for a, b in zip(op.padding, pad.padding, strict=True))
                 node = replace(
                     node,
-                    op=replace(op, padding=(top, bottom, left, right), padding_mode=pad.mode),
+                    op=replace(op, padding=padding, padding_mode=pad.mode),
                     inputs=(before.inputs[0], *node.inputs[1:]),
                 )
         nodes.append(node)

@@ -1,6 +1,7 @@
 """A network as a graph: operators between named values, most of them maps (N, C, H, W).
 
-Shapes are always (N, C, H, W) here; how the numbers lie in memory is chosen later. All that a
+Shapes are always (N, C, H, W) here, or (N, C, D, H, W) of volumes, with which the same operators go
+that name no axes. How the numbers lie in memory is chosen later. All that a
 framework keeps to itself is an `Opaque` operator, whose values may be anything. Operators are
 immutable, and so are graphs: a pass returns a new one.
 
@@ -32,11 +33,15 @@ from winogen.graph.convolutions import (
     Joined,
     QConv,
     Scaled,
+    Sizes,
+    fill,
+    listed,
     name_of,
+    times,
 )
 
 # Of pickled graphs: raised when an operator changes its fields or what they mean.
-FORMAT = 5
+FORMAT = 6
 # What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
 ActivationSpec = str | tuple | None
 
@@ -113,9 +118,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Pad:
-    """Padding by itself: top, bottom, left, right, in a mode of `conv2d`."""
+    """Padding by itself: before and after each axis, in a mode of `conv2d`."""
 
-    padding: tuple[int, int, int, int]
+    padding: Sizes  # top, bottom, left, right; of volumes front, back first
     mode: str = "zeros"
 
     def __str__(self) -> str:
@@ -124,17 +129,20 @@ class Pad:
 
 @dataclass(frozen=True)
 class MaxPool:
-    """The largest number of every window; padding, top, bottom, left, right, is never larger."""
+    """The largest number of every window; padding, before and after each axis, is never larger."""
 
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes = ()  # top, bottom, left, right; (): none
+    dilation: Sizes = ()  # (): 1
+
+    def __post_init__(self) -> None:
+        fill(self, len(self.kernel), dilation=1)
 
     def __str__(self) -> str:
-        text = f"max {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
-        if self.dilation != (1, 1):
-            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        text = f"max {times(self.kernel)} stride {listed(self.stride)}"
+        if set(self.dilation) != {1}:
+            text += f" dilation {listed(self.dilation)}"
         return text
 
 
@@ -142,13 +150,16 @@ class MaxPool:
 class AveragePool:
     """The mean of every window, of the numbers that are there; ``counted``: of padding, too."""
 
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes = ()  # top, bottom, left, right; (): none
     counted: bool = False
 
+    def __post_init__(self) -> None:
+        fill(self, len(self.kernel))
+
     def __str__(self) -> str:
-        return f"mean {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+        return f"mean {times(self.kernel)} stride {listed(self.stride)}"
 
 
 @dataclass(frozen=True)
@@ -216,26 +227,26 @@ class Shuffle:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Every pixel repeated along the height and the width: enlarged by the nearest neighbour."""
+    """Every pixel repeated along each axis: enlarged by the nearest neighbour."""
 
-    factor: tuple[int, int]
+    factor: Sizes
 
     def __str__(self) -> str:
-        return f"repeat {self.factor[0]}x{self.factor[1]}"
+        return f"repeat {times(self.factor)}"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Channels spread over blocks of pixels, a factor of fewer channels and as many more pixels.
+    """Channels of a map spread over blocks of pixels: so many times fewer channels, more pixels.
 
     Pixel (i, j) of the block of channel c comes from channel (c, i, j) with the order "channels",
     as in torch's `pixel_shuffle`, or from (i, j, c) with "pixels". What is cropped, top, bottom,
     left, right, is left out of the result.
     """
 
-    factor: tuple[int, int]
+    factor: Sizes  # height, width
     order: str = "channels"
-    crop: tuple[int, int, int, int] = (0, 0, 0, 0)
+    crop: Sizes = (0, 0, 0, 0)
 
     def __str__(self) -> str:
         text = f"spread {self.factor[0]}x{self.factor[1]}"

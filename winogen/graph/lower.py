@@ -6,26 +6,31 @@ other activations become depthwise convolutions 1x1 with weights of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
+from winogen.graph.convolutions import by_axis
 from winogen.graph.ir import (
     Activation,
     Affine,
+    AveragePool,
     Concat,
     Conv,
     ConvTranspose,
     Graph,
+    MaxPool,
     Node,
     Opaque,
     Pad,
     QConv,
+    Repeat,
     Slice,
     Spread,
 )
-from winogen.graph.maps import Map, Point
+from winogen.graph.maps import Map, Point, Stage, sizes_after, stages_of
 from winogen.graph.places import Buffer, Place, places
 from winogen.graph.relayout import Relayout
 from winogen.graph.shapes import Shape
@@ -39,6 +44,7 @@ class Step:
 
     ``key`` names its parameters, which steps for other shapes share. Parameters that come with each
     call, "weight", "bias" or "slopes", are in ``arrays``. ``add`` is the second operand of a map.
+    ``planes`` says of a map whether it is one of each plane of volumes.
     """
 
     key: str
@@ -50,6 +56,7 @@ class Step:
     add: Place | None = None
     add_after: Place | None = None
     arrays: Mapping[str, Place] = field(default_factory=dict)
+    planes: bool = False
 
     @property
     def reads(self) -> tuple[Place, ...]:
@@ -103,7 +110,10 @@ def lower(
         if isinstance(op, ConvTranspose):
             steps += _transposed(node, op, shape, source, target, buffers)
             continue
-        step = _computed(node, shape[1], dtype)
+        if len(shape) == 5 and isinstance(op, (MaxPool, AveragePool, Repeat)):
+            steps += _by_stages(node, stages_of(op), shape, source, target, buffers)
+            continue
+        step = _computed(node, shape, dtype)
         add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
         steps.append(Step(node.output, label, step, shape, source, target, add, after))
@@ -122,26 +132,66 @@ def _transposed(
     target: Place,
     buffers: dict[Buffer, Shape],
 ) -> Iterator[Step]:
-    """A convolution of all phases, with a buffer of its own, and the step that spreads it."""
+    """A convolution of all phases, with a buffer of its own, and the steps that spread it."""
     conv, label = op.conv, node.label or str(op)
     order = "pixels" if op.groups == 1 else "channels"
-    spread = Spread(op.stride, order, op.crop)
-    if spread == Spread((1, 1), order):
+    if set(op.stride) == {1} and not any(op.crop):
         yield Step(node.output, label, conv, shape, source, target)
         return
-    top, bottom, left, right = conv.padding
-    filters, _, high, wide = conv.weight.shape
-    size = shape[2] + top + bottom - high + 1, shape[3] + left + right - wide + 1
-    between = ("arena", sum(kind == "arena" for kind, _ in buffers))
-    buffers[between] = phases = (shape[0], filters, *size)
-    inner = Place(between, 0, filters)
+    filters, _, *taps = conv.weight.shape
+    sizes = zip(shape[2:], by_axis(conv.padding), taps, conv.dilation)
+    phases = (shape[0], filters, *(n + sum(ends) - d * (k - 1) for n, ends, k, d in sizes))
+    inner = _between(phases, buffers)
     yield Step(node.output, label, conv, shape, source, inner)
-    yield Step(f"{node.output} spread", label, spread, phases, inner, target)
+    # Phases along the depth come first among the channels.
+    *deep, high, wide = op.stride
+    stages = [Stage(Spread((step, 1), order, (*op.crop[:2], 0, 0)), False) for step in deep]
+    stages.append(Stage(Spread((high, wide), order, op.crop[-4:]), bool(deep)))
+    spread = replace(node, outputs=(f"{node.output} spread",), label=label)
+    yield from _by_stages(spread, stages, phases, inner, target, buffers)
 
 
-def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
-    """Return what computes a node, of an input with so many channels."""
-    op = node.op
+def _between(shape: Shape, buffers: dict[Buffer, Shape]) -> Place:
+    """A buffer of its own for what one node's steps hand on."""
+    buffer = ("arena", sum(kind == "arena" for kind, _ in buffers))
+    buffers[buffer] = shape
+    return Place(buffer, 0, shape[1])
+
+
+def _by_stages(
+    node: Node,
+    stages: Sequence[Stage],
+    shape: Shape,
+    source: Place,
+    target: Place,
+    buffers: dict[Buffer, Shape],
+) -> Iterator[Step]:
+    """The steps of an operator of volumes, one behind the other; of maps there is one."""
+    label = node.label or str(node.op)
+    for number, (op, planes) in enumerate(stages):
+        last = number == len(stages) - 1
+        made = shape if last else _after(op, shape, planes)
+        place = target if last else _between(made, buffers)
+        key = node.output if not number else f"{node.output} {number}"
+        yield Step(key, label, op, shape, source, place, planes=planes)
+        source, shape = place, made
+
+
+def _after(op: Map, shape: Shape, planes: bool) -> Shape:
+    """The shape that a stage makes of volumes."""
+    batch, channels, *size = shape
+    if isinstance(op, Spread):
+        channels //= prod(op.factor)
+    axes = slice(1, 3) if planes else slice(0, 1)
+    size[axes] = sizes_after(op, size[axes])
+    return (batch, channels, *size)
+
+
+def _computed(node: Node, shape: Shape, dtype: np.dtype) -> Conv | QConv | Map:
+    """Return what computes a node, of an input of this shape."""
+    op, channels, rank = node.op, shape[1], len(shape) - 2
+    if isinstance(op, Conv):
+        op = op.of_rank(rank)
     if isinstance(op, Conv) and op.is_factor and op.activation in (None, "relu") and not node.add:
         assert op.activation is None or isinstance(op.activation, str)
         return (
@@ -154,9 +204,10 @@ def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
     if isinstance(op, Activation):
         if op.activation == "relu":
             return Point(activation="relu")
-        return Conv(np.ones((channels, 1, 1, 1), dtype), groups=channels, activation=op.activation)
+        weight = np.ones((channels, 1, *[1] * rank), dtype)
+        return Conv(weight, groups=channels, activation=op.activation)
     if isinstance(op, Pad):
-        weight = np.ones((channels, 1, 1, 1), dtype)
+        weight = np.ones((channels, 1, *[1] * rank), dtype)
         return Conv(weight, groups=channels, padding=op.padding, padding_mode=op.mode)
     assert not isinstance(op, (Concat, ConvTranspose, Slice, Opaque))  # no steps
     return op

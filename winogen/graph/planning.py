@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.quantized_planner import QuantizedCandidate
@@ -23,7 +24,7 @@ from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
-from winogen.graph.shapes import Shape, shapes
+from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
 
@@ -91,8 +92,8 @@ class Planned:
         """
         if not (place.channel or row or image):
             return 0  # arrays that are no maps are there from their beginning
-        batch, *sizes = self.rooms[place.buffer]
-        steps = Strides.of(self.settings.layout, *sizes)
+        batch, channels, *deep, height, width = self.rooms[place.buffer]
+        steps = Strides.of(self.settings.layout, channels, height, width, *deep)
         return place.channel * steps.channel + row * steps.row + image % batch * steps.image
 
     def with_chains(self, chains: Iterable[Chain]) -> Planned:
@@ -247,12 +248,9 @@ class _Outline:
 def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) -> Problem:
     """Return the problem of a step that is a convolution, on slices of buffers."""
     assert isinstance(step.op, Conv)
-    batch, channels, height, width = step.shape
-    layer = Layer.of(
-        step.op.weight.shape, settings.dtype, layout=settings.layout, **step.op.options
-    )
-    planar = settings.layout == "NCHW"
-    shape = (batch, channels, height, width) if planar else (batch, height, width, channels)
+    shape = array_shape(step.shape, settings.layout)
+    layout = arguments.LAYOUTS[len(shape) - 2][settings.layout == "NHWC"]
+    layer = Layer.of(step.op.weight.shape, settings.dtype, layout=layout, **step.op.options)
 
     def around(place: Place | None) -> int:
         return 0 if place is None else buffers[place.buffer][1]

@@ -31,8 +31,8 @@ _Key = tuple[tuple[Shape, ...], int | None]  # shapes and threads
 class Segment:
     """A graph without Opaque nodes, planned and compiled for every shape of its inputs once.
 
-    Shapes are (N, C, H, W) wherever they are asked for; arrays have their axes in the order of
-    ``layout``, "NCHW" or "NHWC".
+    Shapes are (N, C, H, W) wherever they are asked for, or (N, C, D, H, W) of volumes; arrays have
+    their axes in that order with the ``layout`` "NCHW", and the channels last with "NHWC".
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
     ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
@@ -215,9 +215,11 @@ class Segment:
         for name, x in zip(names, arrays):
             if x.dtype != self.dtype:
                 raise InvalidType(f"{name}: got dtype {x.dtype}; allowed: {self.dtype}")
-            if x.ndim != 4:
+            if x.ndim not in (4, 5):
+                last = self.layout == "NHWC"
+                axes = [", ".join(arguments.LAYOUTS[rank][last]) for rank in (2, 3)]
                 raise InvalidValue(
-                    f"{name}: got shape {x.shape}; allowed: 4 axes ({', '.join(self.layout)})"
+                    f"{name}: got shape {x.shape}; allowed: 4 axes ({axes[0]}) or 5 ({axes[1]})"
                 )
         return arrays
 
@@ -229,7 +231,8 @@ class Segment:
         others = {f"input {i}": x for i, x in enumerate(inputs)}
         results = []
         for i, (out, shape) in enumerate(zip(outs, wanted)):
-            array, _ = seams.writeable(out, shape, self.dtype, self.layout, others)
+            layout = arguments.LAYOUTS[len(shape) - 2][self.layout == "NHWC"]
+            array, _ = seams.writeable(out, shape, self.dtype, layout, others)
             if not array.flags.c_contiguous:
                 raise InvalidValue("outs: got a slice; allowed: C-contiguous arrays")
             results.append(array)
@@ -239,5 +242,4 @@ class Segment:
     def _logical(self, shape: Shape) -> Shape:
         if self.layout == "NCHW":
             return shape
-        batch, height, width, channels = shape
-        return batch, channels, height, width
+        return (shape[0], shape[-1], *shape[1:-1])

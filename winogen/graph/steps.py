@@ -24,6 +24,7 @@ from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
 from winogen.graph.relayout import Relayout, turning
+from winogen.graph.shapes import array_shape
 from winogen.graph.strips import Move
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
@@ -304,6 +305,7 @@ class Steps:
             None if step.add is None else planned.rooms[step.add.buffer],
             planned.rooms[step.output.buffer],
             part,
+            step.planes,
         )
         # Of onnxruntime's operators only those that a library carries are for this target.
         target, dtype = planned.settings.target, planned.settings.dtype
@@ -373,10 +375,8 @@ class Bound(Steps):
                 since, spent = place, 0.0
             spent += row.seconds
         self._groups.append((since, len(self.rows) - since))
-        last = planned.settings.layout == "NHWC"
-        self.output_shapes = tuple(
-            (shape[0], *shape[2:], shape[1]) if last else shape for shape in planned.outputs
-        )
+        layout = planned.settings.layout
+        self.output_shapes = tuple(array_shape(shape, layout) for shape in planned.outputs)
 
     def run(self, addresses: Sequence[int]) -> None:
         """Run on the arrays at these addresses: all inputs, then all outputs.

@@ -126,6 +126,6 @@ def _name(one: BenchLayer) -> str:
     text = f"{one.net}-{'x'.join(map(str, (*size, channels)))}-{one.weight[0]}"
     text += f"-k{'x'.join(map(str, dict.fromkeys(one.weight[2:])))}"
     for letter, value in (("s", one.stride), ("d", one.dilation)):
-        if value != (1, 1):
+        if set(value) != {1}:
             text += f"-{letter}{'x'.join(map(str, dict.fromkeys(value)))}"
     return text + (f"-g{one.groups}" if one.groups > 1 else "")

@@ -1,7 +1,8 @@
 """A product behind a Flatten is a convolution: its kernel is as large as the map.
 
 y = W x of the flattened (C, H, W) sums over the same numbers as a convolution of a kernel H x W
-without padding, whose only output is a pixel. So does that of a flattened signal (C, W).
+without padding, whose only output is a pixel. So does that of a flattened signal (C, W), or of
+volumes (C, D, H, W).
 """
 
 from __future__ import annotations
@@ -77,14 +78,19 @@ def _times(factor: float, array: np.ndarray) -> np.ndarray:
 
 
 def _flattened(model: Model, name: str) -> str | None:
-    """The map or signal of several pixels that this is, flattened; None for any other value."""
+    """The map or signal of several pixels that this is, flattened, or the volumes of any number.
+
+    None for any other value: of a single pixel of maps products are read as they are.
+    """
     maker = model.makers.get(model.aliases.get(name, name))
     if maker is None or maker.op_type not in _FLATTENING or maker.domain not in STANDARD:
         return None
     source = model.aliases.get(maker.input[0], maker.input[0])
     before, after = (model.sizes.get(one, ()) for one in (source, maker.output[0]))
-    if len(before) not in (3, 4) or len(after) != 2 or before[0] != after[0]:
+    if len(before) not in (3, 4, 5) or len(after) != 2 or before[0] != after[0]:
         return None
-    if not all(size.known for size in before[1:]) or all(size.number == 1 for size in before[2:]):
+    if not all(size.known for size in before[1:]):
+        return None
+    if len(before) < 5 and all(size.number == 1 for size in before[2:]):
         return None
     return source

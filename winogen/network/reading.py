@@ -42,7 +42,7 @@ class Network:
     graph: Graph
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
-    maps: tuple[tuple[int, int, int, int], ...]  # the shapes of the graph's inputs
+    maps: tuple[tuple[int, ...], ...]  # the shapes of the graph's inputs
 
 
 def network(
@@ -109,15 +109,15 @@ def _check_ends(model: Model) -> None:
             )
 
 
-def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, int, int, int]:
-    """The shape of an input as a map: a signal is one of a single row."""
-    if form == "" and len(shape) == 4:
+def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, ...]:
+    """The shape of an input as a map or as volumes: a signal is a map of a single row."""
+    if form == "" and len(shape) in (4, 5):
         return shape
     if form == "row":
         return FORMS[form].map_sizes(shape, 1)
     raise InvalidValue(
-        f"model: got the input {name} of {len(shape)} axes; allowed: images, of 4 axes, and "
-        "signals that a convolution reads, of 3"
+        f"model: got the input {name} of {len(shape)} axes; allowed: images, of 4 axes, "
+        "volumes, of 5, and signals that a convolution reads, of 3"
     )
 
 

@@ -223,6 +223,7 @@ class _Writer:
             planned.rooms[step.input.buffer],
             None if step.add is None else planned.rooms[step.add.buffer],
             planned.rooms[step.output.buffer],
+            planes=step.planes,
         )
         more: list[str] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):

@@ -80,7 +80,9 @@ class Question:
     def _map(self, layer: Any) -> Step:
         batch, _, *size = self.shapes[layer.input]
         repeated = layer.add >= 0 and tuple(self.shapes[layer.add][2:]) != tuple(size)
-        op = maps.operator_of(layer, _padding(layer), _activation(layer), repeated)
+        in_rows = len(size) == 3 and not layer.planes
+        seen = maps.Window(*(_of_map(one, in_rows) for one in _axes(layer, 3)))
+        op = maps.operator_of(layer, seen, _activation(layer), repeated)
         channels = layer.channels
         after = channels // math.prod(op.factor) if isinstance(op, Spread) else channels
         named = {"weight": layer.weight, "bias": layer.bias}
@@ -93,6 +95,7 @@ class Question:
             Place(self._buffer(layer.output), layer.output_channel, after),
             self._added(layer.add, layer.add_channel, channels),
             arrays={name: Place(self._buffer(i), 0, 0) for name, i in named.items() if i >= 0},
+            planes=bool(layer.planes),
         )
 
     def _step(self, layer: Any) -> Step:
@@ -133,11 +136,12 @@ class Question:
         weight = self._constant(layer.weight, self.dtype)
         if weight is None:  # its numbers come with the call
             weight = np.broadcast_to(np.zeros((), self.dtype), self.shapes[layer.weight])
+        _, stride, padding, dilation = _axes(layer, weight.ndim - 2)
         return Conv(
             weight,
-            stride=tuple(layer.stride),
-            padding=_padding(layer),
-            dilation=tuple(layer.dilation),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
             groups=layer.groups,
             padding_mode=PADDING_MODES[layer.padding_mode],
             activation=_activation(layer),
@@ -146,6 +150,7 @@ class Question:
     def _bytes(self, layer: Any) -> QConv:
         scales = self._question.scales
         weight, w_zero = (self._constant(one, np.int8) for one in (layer.weight, scales.w_zero))
+        _, stride, padding, dilation = _axes(layer, 2)
         bias = self._constant(layer.bias, np.int32)
         assert weight is not None  # a layer has one
         numbers: dict[str, Any] = {}
@@ -162,9 +167,9 @@ class Question:
             _BYTES[scales.input_signed],
             self._zero(scales.x_zero, scales.input_signed),
             0 if w_zero is None else w_zero,
-            stride=tuple(layer.stride),
-            padding=_padding(layer),
-            dilation=tuple(layer.dilation),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
             groups=layer.groups,
             activation=_activation(layer),
             **numbers,
@@ -279,10 +284,24 @@ class Answer:
         plan.scratch_bytes = self.steps.scratch_bytes
 
 
-def _padding(layer: Any) -> tuple[int, int, int, int]:
-    """That of a `winogen_layer` as graphs have it: top, bottom, left, right."""
-    top, left, bottom, right = layer.padding
-    return top, bottom, left, right
+def _axes(layer: Any, rank: int) -> tuple[Any, ...]:
+    """Kernel, stride, padding and dilation of a `winogen_layer` along its last axes, as graphs have
+    them.
+    """
+    before, after = tuple(layer.padding)[:3], tuple(layer.padding)[3:]
+    padding = tuple(end for ends in [*zip(before, after)][-rank:] for end in ends)
+    kernel, stride, dilation = (
+        tuple(getattr(layer, name))[-rank:] for name in ("kernel", "stride", "dilation")
+    )
+    return kernel, stride, padding, dilation
+
+
+def _of_map(values: tuple[int, ...], in_rows: bool) -> tuple[int, ...]:
+    """What a map has of three axes: the height is the depth where all rows of a plane are one."""
+    each = len(values) // 3  # of padding two
+    if not in_rows:
+        return values[each:]
+    return (*values[:each], *((0, 0) if each == 2 else (1,)))
 
 
 def _initializer(ffi: Any, struct: Any) -> str:

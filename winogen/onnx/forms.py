@@ -164,6 +164,8 @@ class Forms:
         if kind not in ("Flatten", "Reshape", "Squeeze", "Unsqueeze") or source.form == "last":
             return None
         before, after = self.model.sizes[node.input[0]], self.model.sizes[node.output[0]]
+        if source.form == "" and len(before) != 4:  # no form is one of volumes
+            return None
         if source.form == "row" and after == (*before[:2], number(1), *before[2:]):
             return ""
         if source.form == "" and after == (*before[:2], *before[3:]) and before[2] == number(1):
@@ -197,6 +199,8 @@ class Forms:
             return None
         source = self._source(node.input[0])
         if source is None or source.form or self.patterns._mean_axes(node) != {2, 3}:
+            return None
+        if len(self.model.sizes[node.input[0]]) != 4:
             return None
         self.made[node.output[0]] = "flat"
         self.held[node.output[0]] = Held(node.output[0], "flat")

@@ -51,7 +51,9 @@ class Functions(Values):
         """An attribute, or the constant that is this input; None for another number."""
         given = place < len(node.input) and node.input[place]
         if given and per_filter:
-            return self._per_channel(node.input[place], self.channels(node.output[0]))
+            output = node.output[0]
+            rank = 3 if len(self.model.sizes[output]) == 5 else 2
+            return self._per_channel(node.input[place], self.channels(output), rank)
         if given:
             number = self._scalar(node.input[place])
             return number if number is not None and number == np.float32(number) else None

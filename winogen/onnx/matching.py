@@ -34,10 +34,19 @@ class Values:
         return self.model.sizes[name][1].number
 
     def _is_map(self, name: str) -> bool:
-        """Whether a value is (N, C, H, W) of the right type with a known C."""
+        """Whether a value is (N, C, H, W), or (N, C, D, H, W), of the right type with a known C."""
         sizes = self.model.sizes.get(name)
-        kind = self.model.kind(name)
-        return sizes is not None and len(sizes) == 4 and sizes[1].known and kind in (self.kind, 0)
+        if sizes is None or len(sizes) not in (4, 5) or not sizes[1].known:
+            return False
+        return self.model.kind(name) in (self.kind, 0)
+
+    def rank(self, name: str) -> int:
+        """Return how many axes a map has besides those of images and channels."""
+        return len(self.model.sizes[name]) - 2
+
+    def _is_channels(self, axis: Any, name: str) -> bool:
+        """Whether an axis of a map is that of its channels, counted from either end."""
+        return axis in (1, -1 - self.rank(name))
 
     def _array(self, name: str) -> np.ndarray | None:
         """A constant of the right type."""
@@ -48,13 +57,13 @@ class Values:
         array = self.model.constant(name)
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
-    def _per_channel(self, name: str, channels: int) -> np.ndarray | None:
-        """A constant that is one number per channel of a map, or one for all."""
+    def _per_channel(self, name: str, channels: int, rank: int = 2) -> np.ndarray | None:
+        """A constant that is one number per channel of a map of ``rank`` axes, or one for all."""
         array = self._array(name)
-        if array is None or array.ndim > 4:
+        if array is None or array.ndim > 2 + rank:
             return None
-        shape = (1,) * (4 - array.ndim) + array.shape
-        if shape not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+        shape = (1,) * (2 + rank - array.ndim) + array.shape
+        if shape not in ((1, channels, *[1] * rank), (1,) * (2 + rank)):
             return None
         return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +32,7 @@ from winogen.graph.shapes import pool_padding
 from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
 from winogen.onnx.padding import same, transposed
-from winogen.onnx.sizes import ACTIVE, STANDARD, number
+from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, number
 
 # What may take a factor or a sum on that follows.
 _TAKING = (
@@ -73,10 +73,14 @@ class Patterns(Functions):
     # ---- convolutions and what is linear ---------------------------------------------------------
 
     def _filters(self, node: Any) -> tuple[np.ndarray, np.ndarray | None] | None:
-        """The weights of a convolution of two axes, and its bias; None where they may change."""
+        """The weights of a convolution, with as many axes as what it reads, and its bias.
+
+        None where they may change.
+        """
         weight = self._array(node.input[1])
         bias = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        if weight is None or weight.ndim != 4 or min(weight.shape) == 0:
+        sizes = self.model.sizes.get(node.input[0], ())
+        if weight is None or weight.ndim != len(sizes) or min(weight.shape) == 0:
             return None
         if bias is None and len(node.input) > 2 and node.input[2]:
             return None
@@ -87,8 +91,8 @@ class Patterns(Functions):
         if filters is None:
             return None
         weight, bias = filters
-        values = self.model.attributes(node)
-        stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
+        values, ones = self.model.attributes(node), (1,) * (weight.ndim - 2)
+        stride, dilation = (tuple(values.get(k, ones)) for k in ("strides", "dilations"))
         padding = self._padding(node, values, weight.shape[2:], stride, dilation)
         groups = values.get("group", 1)
         if padding is None or groups < 1 or weight.shape[0] % groups:
@@ -103,41 +107,44 @@ class Patterns(Functions):
         if filters is None:
             return None
         (weight, bias), values = filters, self.model.attributes(node)
-        stride, groups = tuple(values.get("strides", (1, 1))), values.get("group", 1)
-        if set(values.get("dilations", (1, 1))) != {1} or groups < 1 or len(weight) % groups:
+        rank, groups = weight.ndim - 2, values.get("group", 1)
+        stride, dilation = (tuple(values.get(k, (1,) * rank)) for k in ("strides", "dilations"))
+        if groups < 1 or len(weight) % groups:
+            return None
+        if rank == 3 and groups > 1:
             return None
         sizes = self.model.sizes[node.input[0]]
         if len(weight) != sizes[1].number:
             return None
         axes = enumerate(zip(sizes[2:], weight.shape[2:]))
-        ends = [transposed(values, axis, 2, size, taps) for axis, (size, taps) in axes]
-        high, wide = ends
-        if high is None or wide is None:
+        found = [transposed(values, axis, rank, size, taps) for axis, (size, taps) in axes]
+        ends = [one for one in found if one is not None]
+        if len(ends) < rank:
             return None
-        op = ConvTranspose(
-            ordinary(weight, groups), bias, stride, (*high[:2], *wide[:2]), (high.more, wide.more),
-            groups,
-        )  # fmt: skip
-        return Match(op, (node.input[0],))
+        padding = tuple(end for one in ends for end in one[:2])
+        more = tuple(one.more for one in ends)
+        ours = ordinary(weight, groups)
+        op = ConvTranspose(ours, bias, stride, padding, more, groups, dilation)
+        return None if op.is_sparse else Match(op, (node.input[0],))
 
     def _padding(
         self, node: Any, values: dict[str, Any], taps: Any, stride: Any, dilation: Any
-    ) -> tuple[int, int, int, int] | None:
-        """Top, bottom, left, right; None where it depends on sizes that are not known."""
-        auto = values.get("auto_pad", "NOTSET")
+    ) -> tuple[int, ...] | None:
+        """Before and after each axis; None where it depends on sizes that are not known."""
+        auto, rank = values.get("auto_pad", "NOTSET"), len(taps)
         if auto == "VALID":
-            return 0, 0, 0, 0
+            return (0,) * (2 * rank)
         if auto == "NOTSET":
-            top, left, bottom, right = values.get("pads", (0, 0, 0, 0))
-            return (top, bottom, left, right) if min(top, left, bottom, right) >= 0 else None
+            pads = values.get("pads", (0,) * (2 * rank))
+            return _by_axis(pads) if len(pads) == 2 * rank and min(pads) >= 0 else None
         sides: list[int] = []
-        for axis in (0, 1):
+        for axis in range(rank):
             size, step = self.model.sizes[node.input[0]][2 + axis], stride[axis]
             reach = dilation[axis] * (taps[axis] - 1)
             if not size.known and step > 1:
                 return None
             sides += same(auto, size.number if size.known else 0, step, reach)
-        return sides[0], sides[1], sides[2], sides[3]
+        return tuple(sides)
 
     def _BatchNormalization(self, node: Any) -> Match | None:
         if any(node.output[1:]) or self.model.attributes(node).get("training_mode", 0):
@@ -156,7 +163,7 @@ class Patterns(Functions):
         channels = self.channels(node.output[0])
         if not self._is_map(x) or self.channels(x) != channels or not self._convolved(x):
             return None
-        return self._per_channel(other, channels)
+        return self._per_channel(other, channels, self.rank(node.output[0]))
 
     def _convolved(self, name: str, depth: int = 4) -> bool:
         """Whether a value comes from a convolution, sums and activations in between."""
@@ -206,10 +213,10 @@ class Patterns(Functions):
         if not all(map(self._is_map, node.input)):
             return None
         one, other = node.input
-        sizes, pixel = self.model.sizes, (number(1), number(1))
-        if sizes[one][2:] == pixel:
+        sizes = self.model.sizes
+        if sizes[one] == pixel_of(sizes[one]):
             one, other = other, one
-        if sizes[other] not in (sizes[one], (*sizes[one][:2], *pixel)):
+        if sizes[other] not in (sizes[one], pixel_of(sizes[one])):
             return None
         if any(self.model.constant(name) is not None for name in node.input):
             return None
@@ -229,7 +236,7 @@ class Patterns(Functions):
             if not self._is_map(one) or not self._is_map(other):
                 continue
             sizes = self.model.sizes
-            if sizes[other] == (*sizes[one][:2], number(1), number(1)):
+            if sizes[other] == pixel_of(sizes[one]):
                 constant = self.model.constant(one) is not None
                 return None if constant or self.model.constant(other) is not None else (
                     Match(Add(repeated=True), (one, other))
@@ -240,11 +247,11 @@ class Patterns(Functions):
         return self._Add(node) if len(node.input) == 2 else None
 
     def _Concat(self, node: Any) -> Match | None:
-        if self.model.attributes(node).get("axis") not in (1, -3):
-            return None
         if any(self.model.constant(name) is not None for name in node.input):
             return None
         if not all(map(self._is_map, node.input)):
+            return None
+        if not self._is_channels(self.model.attributes(node).get("axis"), node.input[0]):
             return None
         parts = tuple(name for name in node.input if self.channels(name))
         return Match(Concat(), parts) if parts else None
@@ -252,7 +259,7 @@ class Patterns(Functions):
     # ---- what moves numbers ----------------------------------------------------------------------
 
     def _MaxPool(self, node: Any) -> Match | None:
-        dilation = tuple(self.model.attributes(node).get("dilations", (1, 1)))
+        dilation = self._dilation(node)
         window = self._window(node, dilation)
         if any(node.output[1:]) or window is None:
             return None
@@ -262,18 +269,24 @@ class Patterns(Functions):
     def _window(self, node: Any, dilation: Any) -> tuple[Any, Any, Any] | None:
         """Kernel, stride and padding of a pooling; None where a window may lie in padding alone."""
         values = self.model.attributes(node)
-        kernel, stride = tuple(values.get("kernel_shape", ())), values.get("strides", (1, 1))
-        if len(kernel) != 2 or len(stride) != 2 or len(dilation) != 2:
+        rank = self.rank(node.output[0])
+        kernel, stride = tuple(values.get("kernel_shape", ())), values.get("strides", (1,) * rank)
+        if not len(kernel) == len(stride) == len(dilation) == rank:
             return None
         padding = self._padding(node, values, kernel, stride, dilation)
         if padding is not None:
             padding = pool_padding(kernel, stride, padding, dilation, values.get("ceil_mode", 0))
         return None if padding is None else (kernel, tuple(stride), padding)
 
+    def _dilation(self, node: Any) -> tuple[int, ...]:
+        """That of a pooling."""
+        rank = self.rank(node.output[0])
+        return tuple(self.model.attributes(node).get("dilations", (1,) * rank))
+
     def _AveragePool(self, node: Any) -> Match | None:
         values = self.model.attributes(node)
-        window = self._window(node, (1, 1))
-        if window is None or tuple(values.get("dilations", (1, 1))) != (1, 1):
+        window = self._window(node, self._dilation(node))
+        if window is None or set(self._dilation(node)) != {1}:
             return None
         padded = values.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or any(
             values.get("pads", ())
@@ -289,14 +302,17 @@ class Patterns(Functions):
 
     def _ReduceMean(self, node: Any) -> Match | None:
         kept = self.model.attributes(node).get("keepdims", 1)
-        if not kept or self._mean_axes(node) != {2, 3}:
+        every = set(range(2, 2 + self.rank(node.output[0])))
+        if not kept or self._mean_axes(node) != every:
             return None
         return self._GlobalAveragePool(node)
 
     def _Split(self, node: Any) -> Match | None:
         values = self.model.attributes(node)
         ends = [0]
-        if values.get("axis", 0) not in (1, -3) or not all(map(self._is_map, node.output)):
+        if not all(map(self._is_map, node.output)):
+            return None
+        if not self._is_channels(values.get("axis", 0), node.output[0]):
             return None
         for name in node.output:
             ends.append(ends[-1] + self.channels(name))
@@ -318,7 +334,9 @@ class Patterns(Functions):
             return None
         first, last, axis = (self._scalar(name) for name in node.input[1:4])
         step = self._scalar(node.input[4]) if len(node.input) > 4 else 1
-        if first is None or last is None or axis not in (1, -3) or step != 1:
+        if first is None or last is None or step != 1:
+            return None
+        if not self._is_channels(axis, node.input[0]):
             return None
         start, stop, _ = slice(int(first), int(last)).indices(self.channels(node.input[0]))
         return Match(Slice(start, stop), (node.input[0],)) if start < stop else None
@@ -350,7 +368,7 @@ class Patterns(Functions):
 
     def _Softmax(self, node: Any) -> Match | None:
         axis = self.model.attributes(node).get("axis", -1)
-        if axis not in (1, -3) or self.model.opset < 13:
+        if not self._is_channels(axis, node.output[0]) or self.model.opset < 13:
             return None
         return Match(Softmax(), (node.input[0],))
 
@@ -397,7 +415,7 @@ class Patterns(Functions):
         return Match(Shuffle(groups), (split.input[0],), (exchange, split))
 
     def _Resize(self, node: Any) -> Match | None:
-        """Rows and columns repeated, where each comes from the row above and the column before."""
+        """Pixels repeated along each axis, where each comes from the one before."""
         values = self.model.attributes(node)
         given = [*node.input, "", "", ""]
         scales = self.model.constant(given[1 if self.model.opset < 11 else 2])
@@ -410,9 +428,10 @@ class Patterns(Functions):
         )
         if values.get("mode", "nearest") != "nearest" or not usual or "axes" in values:
             return None
-        if scales is None or scales.shape != (4,) or (scales[:2] != 1).any():
+        rank = self.rank(node.output[0])
+        if scales is None or scales.shape != (2 + rank,) or (scales[:2] != 1).any():
             return None
-        factor = (int(scales[2]), int(scales[3]))
+        factor = tuple(map(int, scales[2:]))
         if factor != tuple(scales[2:]) or min(factor) < 1:
             return None
         return Match(Repeat(factor), (node.input[0],))
@@ -422,7 +441,7 @@ class Patterns(Functions):
     def _DepthToSpace(self, node: Any) -> Match | None:
         values = self.model.attributes(node)
         size = values.get("blocksize", 0)
-        if size < 1 or self.channels(node.input[0]) % size**2:
+        if size < 1 or self.channels(node.input[0]) % size**2 or self.rank(node.input[0]) != 2:
             return None
         order = "channels" if values.get("mode", "DCR") == "CRD" else "pixels"
         return Match(Spread((size, size), order), (node.input[0],))
@@ -439,8 +458,21 @@ class Patterns(Functions):
             fill = self._scalar(node.input[2]) if filled else 0.0
             if len(node.input) > 3 and node.input[3]:
                 return None
-        if mode is None or pads is None or len(pads) != 8 or min(pads) < 0:
+        axes = 2 + self.rank(node.output[0])
+        if mode is None or pads is None or len(pads) != 2 * axes or min(pads) < 0:
             return None
-        if (mode == "zeros" and fill != 0) or any(pads[i] for i in (0, 1, 4, 5)):
+        before, after = pads[:axes], pads[axes:]
+        if (mode == "zeros" and fill != 0) or any((*before[:2], *after[:2])):
             return None
-        return Match(Pad((pads[2], pads[6], pads[3], pads[7]), mode), (node.input[0],))
+        return Match(Pad(_by_axis([*before[2:], *after[2:]]), mode), (node.input[0],))
+
+
+def _by_axis(pads: Sequence[int]) -> tuple[int, ...]:
+    """Return ONNX's padding, before all axes and then after all, as graphs have it."""
+    half = len(pads) // 2
+    return tuple(end for ends in zip(pads[:half], pads[half:]) for end in ends)
+
+
+def pixel_of(sizes: Sizes) -> Sizes:
+    """Return the sizes of a map with a single pixel, else as this one."""
+    return (*sizes[:2], *(number(1) for _ in sizes[2:]))

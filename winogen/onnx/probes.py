@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from winogen.onnx.sizes import Size, declared
 Feed = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
 
-# Heights and widths of maps, and sizes of all else, where a model leaves them open. Many nets halve
-# them five times, some have a layer that wants what they were trained for.
+# Heights and widths of maps, all sizes of volumes, and those of all else, where a model leaves them
+# open. Many nets halve them five times, some have a layer that wants what they were trained for.
 _MAPS = (64, 224, 32, 256, 96)
+_VOLUMES = (16, 32, 64, 8, 96)
 _OTHERS = 16
 _GROWN = ((8, 24), (64, 32), (1, 2))  # by how much the height and the width of another size differ
 
@@ -25,8 +26,8 @@ def first_sizes(model: Model) -> Iterator[Shapes]:
     """Yield the sizes of all inputs: what is written or fixed, and what is plausible."""
     tried: list[Shapes] = []
     channels = _channels(model)
-    for size in _MAPS:
-        shapes = _shapes(model, {0: 1, 1: channels, 2: size, 3: size})
+    for size, deep in zip(_MAPS, _VOLUMES):
+        shapes = _shapes(model, (1, channels, size, size), (1, channels, deep, deep, deep))
         if shapes not in tried:
             tried.append(shapes)
             yield shapes
@@ -37,14 +38,15 @@ def other_sizes(model: Model, first: Shapes) -> Iterator[list[Shapes]]:
 
     Empty where a model leaves nothing open.
     """
-    maps = [shape for shape in first.values() if len(shape) == 4]
+    maps = [shape for shape in first.values() if len(shape) in (4, 5)]
     if not maps:
         return
-    batch, channels, high, wide = maps[0]
-    changes = [[{0: batch + 1, 1: channels, 2: high, 3: wide}]]
-    changes += [[{0: batch, 1: channels, 2: high + more, 3: wide + much} for more, much in _GROWN]]
+    batch, channels, *_, high, wide = maps[0]
+    deep = maps[0][2]
+    changes = [[(batch + 1, channels, deep, high, wide)]]
+    changes += [[(batch, channels, deep + more, high + more, wide + much) for more, much in _GROWN]]
     for options in changes:
-        shapes = [_shapes(model, option) for option in options]
+        shapes = [_shapes(model, (*one[:2], *one[3:]), one) for one in options]
         shapes = [one for one in shapes if one != first]
         if shapes:
             yield shapes
@@ -85,7 +87,7 @@ def usual_sizes(model: Model) -> Shapes:
                 f"input_shapes: got none for {value.name}, {' x '.join(map(str, sizes))}; "
                 f"allowed: sizes for it, on the command line as --input {value.name}=1,3,224,224"
             )
-    return _shapes(model, {0: 1})
+    return _shapes(model, (1,), (1,))
 
 
 def sized(model: Model) -> Model:
@@ -118,20 +120,21 @@ def _dtype(model: Model, value: Any) -> np.dtype:
     return np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
-def _shapes(model: Model, chosen: Mapping[int, int]) -> Shapes:
-    """Sizes of all inputs; ``chosen``: those of maps by axis, where they are open.
+def _shapes(model: Model, maps: Sequence[int], volumes: Sequence[int]) -> Shapes:
+    """Sizes of all inputs; ``maps`` and ``volumes``: theirs, or the first, where they are open.
 
     What has one name is of one size.
     """
+    chosen: dict[int, Sequence[int]] = {4: maps, 5: volumes}
     symbols: dict[Size, int] = {}
     values = required(model)
     # Maps first, so that what shares their names follows them.
-    for value in sorted(values, key=lambda value: len(_sizes(model, value)) != 4):
+    for value in sorted(values, key=lambda value: len(_sizes(model, value)) not in (4, 5)):
         sizes = _sizes(model, value)
         for axis, size in enumerate(sizes):
             if not size.known:
-                fitting = len(sizes) == 4 or axis == 0
-                symbols.setdefault(size, chosen.get(axis, _OTHERS) if fitting else _OTHERS)
+                given = chosen.get(len(sizes), maps[:1])
+                symbols.setdefault(size, given[axis] if axis < len(given) else _OTHERS)
     return {
         value.name: tuple(s.number if s.known else symbols[s] for s in _sizes(model, value))
         for value in values

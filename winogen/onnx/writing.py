@@ -12,14 +12,12 @@ import numpy as np
 from winogen.conv import arguments
 from winogen.conv.quantization import Filters
 from winogen.graph import (
-    AveragePool,
     Concat,
     Conv,
     Convolution,
     Graph,
     GroupNorm,
     LayerNorm,
-    MaxPool,
     Opaque,
     Shuffle,
     Slice,
@@ -71,6 +69,7 @@ class Writer:
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
         self.names = self._originals()  # constants, by what tells most of them apart
         self.taken = model.names()
+        self.ranks: dict[str, int] = {}  # of maps
         self.convolutions = 0
         self.segments = 0
         self.quantized = 0
@@ -121,7 +120,7 @@ class Writer:
 
     def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
         """A segment as one node: `Conv` if it is one convolution of whole arrays, mostly."""
-        shapes = {name: (0, count, 0, 0) for name, count in channels.items()}
+        shapes = {name: (0, count, *[0] * self.ranks[name]) for name, count in channels.items()}
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
         self.convolutions += sum(isinstance(node.op, Convolution) for node in graph.nodes)
         self.segments += 1
@@ -201,6 +200,9 @@ class Writer:
         made = [("output", i) for i in range(len(results))] + between
         number: dict[Buffer, int] = {("input", i): i for i in range(len(maps_read))}
         number |= {buffer: len(inputs) + i for i, buffer in enumerate(made)}
+        deep: dict[str, Any] = {}  # what only nodes of volumes have
+        if any(len(step.shape) == 5 for step in steps):
+            deep["deep"] = [n for step in steps for n in _deep(step)]
         self._add(
             "Segment",
             inputs,
@@ -210,6 +212,7 @@ class Writer:
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
             parameters=[p for layer in layers for p in layer["parameters"]],
+            **deep,
         )
 
     def _taken_for_onnx(self, graph: Graph) -> bool:
@@ -230,12 +233,11 @@ class Writer:
         inputs.append("" if slopes is None else self._tensor(slopes, step.key, "slopes"))
         while not inputs[-1]:
             del inputs[-1]
-        top, bottom, left, right = op.padding
         attributes: dict[str, Any] = {
             "kernel_shape": op.weight.shape[2:],
             "strides": op.stride,
             "dilations": op.dilation,
-            "pads": (top, left, bottom, right),
+            "pads": _pads(op.padding),
             "group": op.groups,
         }
         if op.padding_mode != "zeros":
@@ -266,8 +268,7 @@ class Writer:
         if isinstance(op.padding, str):
             attributes["auto_pad"] = op.padding
         else:
-            top, bottom, left, right = op.padding
-            attributes["pads"] = (top, left, bottom, right)
+            attributes["pads"] = _pads(op.padding)
         if op.activation:
             attributes["activation"] = op.activation
         kind = "ConvInteger"
@@ -335,9 +336,12 @@ class Writer:
     # ---- the whole -------------------------------------------------------------------------------
 
     def _channels(self, graph: Graph) -> dict[str, int]:
-        """The channels of every map."""
+        """The channels of every map; ``ranks`` are how many axes it has besides."""
         counts = {name: count for name in graph.inputs if (count := self._count(name))}
+        self.ranks = {name: self._rank(name) for name in counts}
         for node in graph.nodes:
+            if not isinstance(node.op, (Opaque, QConv)):
+                self.ranks[node.output] = self.ranks[node.inputs[0]]
             if isinstance(node.op, Convolution):
                 counts[node.output] = node.op.weight.shape[0]
             elif isinstance(node.op, Concat):
@@ -349,13 +353,19 @@ class Writer:
                 if isinstance(node.op, Spread):
                     counts[node.output] //= math.prod(node.op.factor)
             else:
-                counts |= {name: count for name in node.outputs if (count := self._count(name))}
+                made = {name: count for name in node.outputs if (count := self._count(name))}
+                counts |= made
+                self.ranks |= {name: self._rank(name) for name in made}
         return counts
+
+    def _rank(self, name: str) -> int:
+        """How many axes a map has besides those of images and channels."""
+        return 2 if name in self.reading.forms else len(self.model.sizes[name]) - 2
 
     def _count(self, name: str) -> int:
         """The channels of a value that is a map, or holds one; 0 for any other."""
         form, sizes = self.reading.forms.get(name), self.model.sizes.get(name, ())
-        if form is None and len(sizes) != 4:
+        if form is None and len(sizes) not in (4, 5):
             return 0
         return sizes[FORMS[form].channels if form else 1].number
 
@@ -453,19 +463,30 @@ def _numbers(
     op = step.op
     assert not isinstance(op, (QConv, Relayout))  # a node of its own; only in plans
     if isinstance(op, Conv):
-        top, bottom, left, right = op.padding
         mode = PADDING_MODES.index(op.padding_mode)
-        sizes = (*op.stride, *op.dilation, top, left, bottom, right, op.groups, mode)
+        sizes = (*op.stride[-2:], *op.dilation[-2:], *_pads(op.padding[-4:]), op.groups, mode)
         return (0, 0, 0, 0, *places, *sizes)
-    stride, dilation, padding = (1, 1), (1, 1), (0, 0, 0, 0)
-    if isinstance(op, (MaxPool, AveragePool)):
-        (top, bottom, left, right), stride = op.padding, op.stride
-        padding = (top, left, bottom, right)
-    if isinstance(op, Spread):
-        (top, bottom, left, right) = op.crop
-        padding = (top, left, bottom, right)
-    if isinstance(op, MaxPool):
-        dilation = op.dilation
     groups = op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1
-    head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
-    return (*head, *places, *stride, *dilation, *padding, groups, 0)
+    kernel, stride, padding, dilation = maps.seen_by(op)
+    if len(step.shape) == 5 and not step.planes:  # its height is the depth: see `_deep`
+        kernel, stride, padding, dilation = (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)
+    head = (maps.kind_of(op), step.input.channels, *kernel)
+    return (*head, *places, *stride, *dilation, *_pads(padding), groups, 0)
+
+
+def _deep(step: Step) -> tuple[int, ...]:
+    """Return what a layer has along the depth, as it stands in the attribute `deep`."""
+    op, flat = step.op, (1, 1, 1, 0, 0)
+    if isinstance(op, Conv):
+        deep = len(op.stride) == 3
+        return (0, 0, op.stride[0], op.dilation[0], *op.padding[:2]) if deep else (0, *flat)
+    assert not isinstance(op, (QConv, Relayout))
+    if step.planes or len(step.shape) == 4:
+        return (int(step.planes), *flat)
+    kernel, stride, padding, dilation = maps.seen_by(op)
+    return (0, kernel[0], stride[0], dilation[0], *padding[:2])
+
+
+def _pads(padding: Sequence[int]) -> tuple[int, ...]:
+    """Return padding as ONNX has it: before all axes, then after all."""
+    return (*padding[::2], *padding[1::2])

@@ -32,9 +32,14 @@ def _is_channels_last(tensor: torch.Tensor) -> bool:
     return not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
-def memory_format(layout: str) -> torch.memory_format:
-    """Return torch's name of a layout."""
-    return torch.channels_last if layout == CHANNELS_LAST else torch.contiguous_format
+def memory_format(layout: str, axes: int = 4) -> torch.memory_format:
+    """Return torch's name of a layout, of tensors with so many axes.
+
+    Those without channels, of fewer than 4, have only one.
+    """
+    if layout != CHANNELS_LAST or axes not in (4, 5):
+        return torch.contiguous_format
+    return torch.channels_last if axes == 4 else torch.channels_last_3d
 
 
 def array(tensor: torch.Tensor, layout: str) -> np.ndarray:

@@ -8,8 +8,10 @@ from typing import Any
 from torch import fx
 
 from winogen.graph import AveragePool, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
+from winogen.graph.convolutions import by_axis
 from winogen.graph.shapes import pool_padding
-from winogen.torch.calls import Call, Translation, Untranslated, first, others, pair
+from winogen.torch import layers
+from winogen.torch.calls import Call, Translation, Untranslated, first, others, per_axis
 
 # --- padding
 
@@ -25,12 +27,16 @@ def padded(call: Call, x: Any, sides: Any, mode: str, value: Any) -> Translation
     modes = {"constant": "zeros", "reflect": "reflect", "replicate": "replicate",
              "circular": "circular"}  # fmt: skip
     ends = list(sides) if isinstance(sides, (tuple, list)) else []
-    if len(ends) not in (2, 4) or not all(isinstance(end, int) and end >= 0 for end in ends):
+    most = 2 * call.rank(x)
+    if len(ends) not in range(2, most + 1, 2):
+        raise Untranslated
+    if not all(isinstance(end, int) and end >= 0 for end in ends):
         raise Untranslated
     if mode not in modes or (mode == "constant" and value not in (None, 0)):
         raise Untranslated
-    left, right, top, bottom = (*ends, 0, 0)[:4]
-    return Translation([Pad((top, bottom, left, right), modes[mode])], [call.map(x)])
+    axes = by_axis([*ends, *[0] * (most - len(ends))])[::-1]
+    padding = tuple(end for both in axes for end in both)
+    return Translation([Pad(padding, modes[mode])], [call.map(x)])
 
 
 def pad_module(mode: str) -> Callable[[Call, Any], Translation]:
@@ -61,19 +67,20 @@ def max_pool_module(call: Call, module: Any) -> Translation:
 
 def pooled(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
     """Return the maxima of windows with these arguments."""
-    dilation = pair(values["dilation"])
+    dilation = per_axis(values["dilation"], call.rank(x))
     if values["return_indices"]:
         raise Untranslated
     kernel, stride, padding = window(values, dilation)
     return Translation([MaxPool(kernel, stride, padding, dilation)], [call.map(x)])
 
 
-def window(values: Mapping[str, Any], dilation: tuple[int, int] = (1, 1)) -> tuple[Any, Any, Any]:
-    """Kernel, stride and padding (top, bottom, left, right) of a pooling."""
-    kernel = pair(values["kernel_size"])
-    stride = pair(values["stride"]) if values["stride"] else kernel
-    high, wide = pair(values["padding"])
-    padding = pool_padding(kernel, stride, (high, high, wide, wide), dilation, values["ceil_mode"])
+def window(values: Mapping[str, Any], dilation: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Kernel, stride and padding, before and after each axis, of a pooling."""
+    rank = len(dilation)
+    kernel = per_axis(values["kernel_size"], rank)
+    stride = per_axis(values["stride"], rank) if values["stride"] else kernel
+    sides = layers.both_ends(per_axis(values["padding"], rank))
+    padding = pool_padding(kernel, stride, sides, dilation, values["ceil_mode"])
     if padding is None:
         raise Untranslated
     return kernel, stride, padding
@@ -92,10 +99,16 @@ def avg_pool(call: Call) -> Translation:
     return averaged(call, values["input"], values)
 
 
+def avg_pool_module(call: Call, module: Any) -> Translation:
+    """Return the means of windows, of a module."""
+    return averaged(call, call.node.args[0], vars(module))
+
+
 def averaged(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
     """Return the means of windows with these arguments."""
-    kernel, stride, padding = window(values)
-    counted = bool(values["count_include_pad"]) and any(pair(values["padding"]))
+    kernel, stride, padding = window(values, (1,) * call.rank(x))
+    padded = any(per_axis(values["padding"], call.rank(x)))
+    counted = bool(values["count_include_pad"]) and padded
     # Of what lies beyond the padding nothing is counted.
     if values["divisor_override"] or (counted and values["ceil_mode"]):
         raise Untranslated
@@ -108,31 +121,41 @@ def adaptive(call: Call) -> Translation:
     return adapted(call, values["input"], values["output_size"])
 
 
+def adaptive_module(call: Call, module: Any) -> Translation:
+    """Return the mean of every channel, of a module."""
+    return adapted(call, call.node.args[0], module.output_size)
+
+
 def adapted(call: Call, x: Any, size: Any) -> Translation:
     """Return the mean of every channel where the output has one pixel."""
-    if (tuple(size) if isinstance(size, (tuple, list)) else (size,) * 2) != (1, 1):
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,) * call.rank(x)
+    if sizes != (1,) * call.rank(x):
         raise Untranslated
     return Translation([GlobalAverage()], [call.map(x)])
 
 
 def mean(call: Call) -> Translation:
-    """Return the mean of every channel, by `mean` over height and width."""
+    """Return the mean of every channel, by `mean` over all axes behind the channels."""
     values = call.bind("input dim keepdim dtype", dim=None, keepdim=False, dtype=None)
     axes = values["dim"] if isinstance(values["dim"], (tuple, list)) else ()
     if not values["keepdim"] or values["dtype"] is not None:
         raise Untranslated
-    if not all(isinstance(axis, int) for axis in axes) or {a % 4 for a in axes} != {2, 3}:
+    all_axes = 2 + call.rank(values["input"])
+    if not all(isinstance(axis, int) for axis in axes):
+        raise Untranslated
+    if {axis % all_axes for axis in axes} != set(range(2, all_axes)):
         raise Untranslated
     return Translation([GlobalAverage()], [call.map(values["input"])])
 
 
 def repeated(call: Call, x: Any, scale: Any, mode: str, size: Any) -> Translation:
     """Return a map enlarged by whole factors, to the nearest neighbour."""
-    factors = scale if isinstance(scale, (tuple, list)) else (scale, scale)
+    rank = call.rank(x)
+    factors = scale if isinstance(scale, (tuple, list)) else (scale,) * rank
     whole = all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors)
-    if size is not None or mode != "nearest" or not whole or len(factors) != 2:
+    if size is not None or mode != "nearest" or not whole or len(factors) != rank:
         raise Untranslated
-    return Translation([Repeat((int(factors[0]), int(factors[1])))], [call.map(x)])
+    return Translation([Repeat(tuple(map(int, factors)))], [call.map(x)])
 
 
 def interpolate(call: Call) -> Translation:

@@ -37,7 +37,6 @@ def build(
         if node.op == "placeholder":
             nodes[node.name] = new.node_copy(node)
     segments = layers = 0
-    order = torch.channels_last if layout == "NHWC" else torch.contiguous_format
     for piece in cut(graph, excluded):
         if piece.ours and segment is not None:
             name = f"winogen_segment_{segments}"
@@ -58,7 +57,7 @@ def build(
             else:
                 name = f"torch_layer_{layers}"
                 layers += 1
-                module.add(name, Plain(node).to(memory_format=order))
+                module.add(name, Plain(node).ordered(layout))
                 call = new.call_module(name, tuple(nodes[n] for n in node.reads))
                 call.meta = {VALUES: node.outputs, GRAPH: piece.graph}
                 nodes[node.output] = call

@@ -69,10 +69,18 @@ class Call:
         return {**defaults, **dict(zip(order, args)), **named}
 
     def map(self, value: Any) -> fx.Node:
-        """``value`` as a map (N, C, H, W) of floats."""
-        if not isinstance(value, fx.Node) or len(self.shapes.get(value.name, ())) != 4:
+        """``value`` as a map (N, C, H, W) of floats, or as volumes (N, C, D, H, W)."""
+        if not isinstance(value, fx.Node) or len(self.shapes.get(value.name, ())) not in (4, 5):
             raise Untranslated
         return value
+
+    def rank(self, value: Any) -> int:
+        """How many axes a map has besides those of images and channels."""
+        return len(self.shapes[self.map(value).name]) - 2
+
+    def is_channels(self, value: Any, axis: Any) -> bool:
+        """Whether an axis of a map is that of its channels, counted from either end."""
+        return axis in (1, -1 - self.rank(value))
 
     def channels(self, value: fx.Node) -> int:
         """Of a map; they must be known."""
@@ -102,12 +110,12 @@ def array(tensor: Any) -> np.ndarray:
     return numbers
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return (height, width) of a number or a sequence."""
+def per_axis(value: Any, rank: int = 2) -> tuple[int, ...]:
+    """Return what a number or a sequence says of each axis, as height and width."""
     values = list(value) if isinstance(value, (tuple, list)) else [value]
-    if not all(isinstance(v, int) for v in values) or len(values) not in (1, 2):
+    if not all(isinstance(v, int) for v in values) or len(values) not in (1, rank):
         raise Untranslated
-    return values[0], values[-1]
+    return tuple(values) if len(values) == rank else (values[0],) * rank
 
 
 def dtype(node: fx.Node) -> torch.dtype:

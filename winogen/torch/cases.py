@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from winogen.errors import InvalidValue
+from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
@@ -149,15 +150,17 @@ def _others(
 ) -> Iterator[tuple[str, list[Tensor]]]:
     """Yield names and tensors; ``accepted`` grows by the cases that the model takes."""
     generator = torch.Generator().manual_seed(_SEED)
-    maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
+    maps = list(filter(_is_map, tensors))
     yield "other content", [_redrawn(tensor, generator) for tensor in tensors]
     if not maps:
         return
     yield (
         "channels last",
         [
-            tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
-            for tensor in tensors
+            t.contiguous(memory_format=memory_format(CHANNELS_LAST, t.dim()))
+            if t.dim() in (4, 5)
+            else t
+            for t in tensors
         ],
     )
     batch = maps[0].shape[0]
@@ -170,19 +173,28 @@ def _others(
             ],
         )
     for high, wide in _LARGER:
-        height, width = (size + more for size, more in zip(maps[0].shape[2:], (high, wide)))
+        height, width = (size + more for size, more in zip(maps[0].shape[-2:], (high, wide)))
         before = len(accepted)
         yield (
             f"{height}x{width} pixels",
             [
-                _LOUD * _redrawn(t, generator, (*t.shape[:2], t.shape[2] + high, t.shape[3] + wide))
-                if t.dim() == 4 and t.is_floating_point()
-                else t
+                _LOUD * _redrawn(t, generator, _larger(t.shape, high, wide)) if _is_map(t) else t
                 for t in tensors
             ],
         )
         if len(accepted) > before:  # of two other sizes one is enough
             return
+
+
+def _is_map(tensor: Tensor) -> bool:
+    """Whether a tensor may be a map or volumes."""
+    return tensor.dim() in (4, 5) and tensor.is_floating_point()
+
+
+def _larger(shape: Sequence[int], high: int, wide: int) -> tuple[int, ...]:
+    """A shape with more rows and columns; the depth of volumes grows with the rows."""
+    deep = (size + high for size in shape[2:-2])
+    return (*shape[:2], *deep, shape[-2] + high, shape[-1] + wide)
 
 
 def _redrawn(

@@ -165,6 +165,7 @@ def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
     activation = op.activation[0] if isinstance(op.activation, tuple) else op.activation
     if isinstance(op, ConvTranspose):
         options: tuple = ("transposed", op.stride, op.padding, op.output_padding, op.groups)
+        options += (op.dilation,)
     else:
         options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode)
     options = (*options, activation)
@@ -201,12 +202,10 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     arrays = [rng.standard_normal(size, np.dtype(settings.dtype)) for size in sizes]
     last = settings.layout == "NHWC"
     tensors = {
-        name: torch.from_numpy(x).permute(0, 3, 1, 2) if last else torch.from_numpy(x)
+        name: torch.from_numpy(x).movedim(-1, 1) if last else torch.from_numpy(x)
         for name, x in zip(names, arrays)
     }
-    plain = Plain(node).eval()
-    if last:
-        plain = plain.to(memory_format=torch.channels_last)
+    plain = Plain(node).ordered(settings.layout).eval()
     reads = [tensors[name] for name in node.reads]
     bound = segment.bound([tuple(tensors[name].shape) for name in names])
     out = np.empty(bound.output_shapes[0], settings.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,29 +20,33 @@ from winogen.graph import (
     Slice,
     Softmax,
 )
-from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair, weight_of
+from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, per_axis, weight_of
 
 
 def conv_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> Conv:
-    """Return a convolution of arrays, with options as `nn.Conv2d` has them."""
-    if weight is None or weight.ndim != 4:
+    """Return a convolution of arrays, with options as `nn.Conv2d` and `nn.Conv3d` have them."""
+    if weight is None or weight.ndim not in (4, 5):
         raise Untranslated
-    stride, dilation = pair(options["stride"]), pair(options["dilation"])
+    rank = weight.ndim - 2
+    stride, dilation = (per_axis(options[name], rank) for name in ("stride", "dilation"))
     padding = options["padding"]
     if padding == "valid":
-        sides = (0, 0, 0, 0)
-    elif padding == "same":
+        padding = 0
+    if padding == "same":
         reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
-        (top, left), (bottom, right) = zip(*((r // 2, r - r // 2) for r in reach))
-        sides = (top, bottom, left, right)
+        sides = tuple(end for r in reach for end in (r // 2, r - r // 2))
     else:
-        high, wide = pair(padding)
-        sides = (high, high, wide, wide)
+        sides = both_ends(per_axis(padding, rank))
     groups, mode = int(options["groups"]), options["padding_mode"]
     return Conv(weight, bias, stride, sides, dilation, groups, mode)
 
 
-def conv_of_module(module: nn.Conv2d) -> Conv:
+def both_ends(padding: Sequence[int]) -> tuple[int, ...]:
+    """Return as much padding before each axis as behind it."""
+    return tuple(end for one in padding for end in (one, one))
+
+
+def conv_of_module(module: nn.Conv2d | nn.Conv3d) -> Conv:
     """Return the convolution of a module; raises Untranslated."""
     names = ("stride", "padding", "dilation", "groups", "padding_mode")
     bias = None if module.bias is None else array(module.bias)
@@ -70,19 +74,24 @@ def conv_function(call: Call) -> Translation:
 
 
 def transposed_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> ConvTranspose:
-    """Return a transposed convolution of arrays, with options as `nn.ConvTranspose2d` has them."""
-    if weight is None or weight.ndim != 4:
+    """Return a transposed convolution of arrays, with options as `nn.ConvTranspose2d` and
+    `nn.ConvTranspose3d` have them.
+    """
+    if weight is None or weight.ndim not in (4, 5):
         raise Untranslated
     names = ("stride", "padding", "output_padding", "dilation")
-    stride, (high, wide), more, dilation = (pair(options[name]) for name in names)
-    if dilation != (1, 1):
-        raise Untranslated("it is transposed, with a dilation")
+    stride, padding, more, dilation = (per_axis(options[n], weight.ndim - 2) for n in names)
     groups = int(options["groups"])
+    if groups > 1 and weight.ndim == 5:
+        raise Untranslated("it is transposed, of volumes in groups")
     filters = ordinary(weight, groups)
-    return ConvTranspose(filters, bias, stride, (high, high, wide, wide), more, groups)
+    op = ConvTranspose(filters, bias, stride, both_ends(padding), more, groups, dilation)
+    if op.is_sparse:
+        raise Untranslated("it is transposed, with a dilation beside its stride")
+    return op
 
 
-def transposed_of_module(module: nn.ConvTranspose2d) -> ConvTranspose:
+def transposed_of_module(module: nn.ConvTranspose2d | nn.ConvTranspose3d) -> ConvTranspose:
     """Return the transposed convolution of a module; raises Untranslated."""
     bias = None if module.bias is None else array(module.bias)
     return transposed_of(array(module.weight), bias, vars(module))
@@ -182,7 +191,7 @@ def softmax(call: Call) -> Translation:
 
 def softmax_of(call: Call, x: Any, axis: Any) -> Translation:
     """Return exp(x) by its sum over an axis, which must be that of the channels."""
-    if axis not in (1, -3):
+    if not call.is_channels(x, axis):
         raise Untranslated
     return Translation([Softmax()], [call.map(x)])
 
@@ -205,11 +214,16 @@ def factor(turn: Callable[[float], tuple[float, float]]) -> Callable[[Call], Tra
 def product(call: Call, x: fx.Node, y: fx.Node) -> Translation:
     """Return a product of maps, or of a map and one of a single pixel."""
     one, other = (tuple(call.shapes[call.map(value).name]) for value in (x, y))
-    if one[2:] == (1, 1) and one != other:
+    if one == pixel_of(one) and one != other:
         x, y, one, other = y, x, other, one
-    if other not in (one, (*one[:2], 1, 1)) or dtype(x) != dtype(y):
+    if other not in (one, pixel_of(one)) or dtype(x) != dtype(y):
         raise Untranslated
     return Translation([Multiply()], [x, y])
+
+
+def pixel_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a map with a single pixel, else as this one."""
+    return (*shape[:2], *[1] * (len(shape) - 2))
 
 
 def by_channel(call: Call, x: fx.Node, y: fx.Node, product: bool) -> Translation | None:
@@ -217,11 +231,12 @@ def by_channel(call: Call, x: fx.Node, y: fx.Node, product: bool) -> Translation
     for one, other in ((x, y), (y, x)):
         numbers = weight_of(other, call.constants)
         shape = call.shapes.get(one.name, ())
-        if numbers is None or len(shape) != 4 or numbers.dtype != dtype(one):
+        if numbers is None or len(shape) not in (4, 5) or numbers.dtype != dtype(one):
             continue
         channels = call.channels(one)
-        sizes = (1,) * (4 - numbers.dim()) + tuple(numbers.shape)
-        if len(sizes) > 4 or sizes not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+        sizes = (1,) * (len(shape) - numbers.dim()) + tuple(numbers.shape)
+        alone = pixel_of((1, 1, *shape[2:]))
+        if len(sizes) > len(shape) or sizes not in ((1, channels, *alone[2:]), alone):
             continue
         given = np.ascontiguousarray(np.broadcast_to(array(numbers).reshape(-1), (channels,)))
         pair = (given, np.zeros_like(given)) if product else (np.ones_like(given), given)
@@ -276,9 +291,9 @@ def add(call: Call) -> Translation:
             return found
     x, y = call.map(x), call.map(y)
     one, other = tuple(call.shapes[x.name]), tuple(call.shapes[y.name])
-    if one[2:] == (1, 1) and one != other:
+    if one == pixel_of(one) and one != other:
         x, y, one, other = y, x, other, one
-    if other not in (one, (*one[:2], 1, 1)) or dtype(x) != dtype(y) or alpha != 1:
+    if other not in (one, pixel_of(one)) or dtype(x) != dtype(y) or alpha != 1:
         raise Untranslated
     return Translation([Add(repeated=other != one)], [x, y])
 
@@ -306,7 +321,7 @@ def part(call: Call, whole: fx.Node, index: int) -> Translation:
     values = Call(whole, call.constants, call.shapes).bind(_PARTS[name], dim=0)
     x, count = call.map(values["input"]), values["count"]
     channels = call.channels(x)
-    if values["dim"] not in (1, -3):
+    if not call.is_channels(x, values["dim"]):
         raise Untranslated
     if isinstance(count, int) and count > 0:
         each = -(-channels // count) if name == "chunk" else count
@@ -348,9 +363,11 @@ def sliced(call: Call, x: fx.Node, start: Any, stop: Any, step: Any) -> Translat
 def cat(call: Call) -> Translation:
     """Return a concatenation along the channels."""
     values = call.bind("tensors dim", dim=0)
-    if values["dim"] not in (1, -3) or not isinstance(values["tensors"], (tuple, list)):
+    if not isinstance(values["tensors"], (tuple, list)):
         raise Untranslated
     parts = [call.map(part) for part in values["tensors"]]
+    if not all(call.is_channels(part, values["dim"]) for part in parts):
+        raise Untranslated
     if len({dtype(part) for part in parts}) != 1:
         raise Untranslated
     return Translation([Concat()], parts)

@@ -34,8 +34,10 @@ from winogen.graph import (
     Slice,
     Softmax,
 )
+from winogen.graph.convolutions import by_axis
 from winogen.graph.ir import Moving
 from winogen.torch.activations import apply
+from winogen.torch.arrays import memory_format
 
 _MODES = {
     "zeros": "constant",
@@ -55,38 +57,57 @@ def activate(y: torch.Tensor, activation: Any) -> torch.Tensor:
 
 
 def pad(x: torch.Tensor, padding: Sequence[int], mode: str) -> torch.Tensor:
-    """Return ``x`` padded at the top, bottom, left and right."""
-    top, bottom, left, right = padding
-    return F.pad(x, (left, right, top, bottom), mode=_MODES[mode])
+    """Return ``x`` padded before and after each axis."""
+    return F.pad(x, from_last(padding), mode=_MODES[mode])
+
+
+def from_last(padding: Sequence[int]) -> list[int]:
+    """Return padding as `F.pad` takes it, whose first axis is the last."""
+    return [end for ends in by_axis(padding)[::-1] for end in ends]
+
+
+def _per_channel(numbers: Any, x: torch.Tensor) -> torch.Tensor:
+    """Numbers of each channel, to be met with ``x``."""
+    met: torch.Tensor = numbers.reshape(-1, *[1] * (x.dim() - 2))
+    return met
+
+
+def _of_rank(name: str, x: torch.Tensor) -> Any:
+    """A function of torch for the axes of ``x``, as `F.conv2d`."""
+    return getattr(F, f"{name}{x.dim() - 2}d")
 
 
 def averaged(x: torch.Tensor, op: AveragePool) -> torch.Tensor:
     """Return the means of windows."""
-    top, bottom, left, right = op.padding
-    x, there = (F.pad(y, (left, right, top, bottom)) for y in (x, torch.ones_like(x[:1, :1])))
-    means = F.avg_pool2d(x, op.kernel, op.stride)
-    return means if op.counted else means / F.avg_pool2d(there, op.kernel, op.stride)
+    x, there = (F.pad(y, from_last(op.padding)) for y in (x, torch.ones_like(x[:1, :1])))
+    pool = _of_rank("avg_pool", x)
+    means: torch.Tensor = pool(x, op.kernel, op.stride)
+    return means if op.counted else means / pool(there, op.kernel, op.stride)
 
 
 def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
     """Return what an operator makes of ``x`` alone that is a step as it is."""
     if isinstance(op, MaxPool):
-        top, bottom, left, right = op.padding
-        high, wide = op.kernel
-        if (top, left) != (bottom, right) or 2 * top > high or 2 * left > wide:
-            x, top, left = F.pad(x, (left, right, top, bottom), value=-torch.inf), 0, 0
-        return F.max_pool2d(x, op.kernel, op.stride, (top, left), op.dilation)
+        padding = op.padding[::2]
+        if padding != op.padding[1::2] or any(2 * n > k for n, k in zip(padding, op.kernel)):
+            x, padding = F.pad(x, from_last(op.padding), value=-torch.inf), (0,) * len(padding)
+        largest: torch.Tensor = _of_rank("max_pool", x)(
+            x, op.kernel, op.stride, padding, op.dilation
+        )
+        return largest
     if isinstance(op, AveragePool):
         return averaged(x, op)
     if isinstance(op, GlobalAverage):
-        return x.mean((2, 3), keepdim=True)
+        return x.mean(tuple(range(2, x.dim())), keepdim=True)
     if isinstance(op, Softmax):
         return x.softmax(1)
     if isinstance(op, Shuffle):
         return x.unflatten(1, (op.groups, -1)).transpose(1, 2).flatten(1, 2)
-    high, wide = op.factor
     if isinstance(op, Repeat):
-        return x.repeat_interleave(high, 2).repeat_interleave(wide, 3)
+        for axis, count in enumerate(op.factor, 2):
+            x = x.repeat_interleave(count, axis)
+        return x
+    high, wide = op.factor
     n, c, height, width = x.shape
     m = c // (high * wide)
     if op.order == "channels":
@@ -109,14 +130,14 @@ class Plain(nn.Module):
         self.register_buffer("bias", None)
         if isinstance(op, Conv):
             self._set(np.asarray(op.weight), op.bias)
-            self.kind, self.op = "conv", op.options
+            self.kind, self.op = "conv", op.options | {"padding": op.padding}
+            self.is_factor = op.is_factor  # which goes with any number of axes
         elif isinstance(op, ConvTranspose):
             self._set(ordinary(np.asarray(op.weight), op.groups), op.bias)  # its own inverse
-            high, wide = op.ends
-            options = op.stride, (high[0], wide[0]), op.output_padding, op.groups
+            options = op.stride, op.padding[::2], op.output_padding, op.groups, op.dilation
             self.kind, self.op = "transposed", (options, op.activation)
         elif isinstance(op, Affine):
-            self._set(op.scale[:, None, None], op.shift[:, None, None])
+            self._set(op.scale, op.shift)
             self.kind = "affine"
         elif isinstance(op, Activation):
             self.kind, self.op = "activation", op.activation
@@ -147,7 +168,7 @@ class Plain(nn.Module):
         if self.kind == "norm":
             return self._norm(x if len(inputs) == 1 else x + inputs[1])
         if self.kind == "affine":
-            return x * self.weight + self.bias
+            return x * _per_channel(self.weight, x) + _per_channel(self.bias, x)
         if self.kind == "activation":
             return activate(x, self.op)
         if self.kind == "pad":
@@ -167,46 +188,46 @@ class Plain(nn.Module):
         elif isinstance(op, GroupNorm):
             y = F.group_norm(x, op.groups, self.weight, self.bias, op.epsilon)
         else:
-            last, sizes = x.permute(0, 2, 3, 1), (x.shape[1],)
-            y = F.layer_norm(last, sizes, self.weight, self.bias, op.epsilon).permute(0, 3, 1, 2)
+            last, sizes = x.movedim(1, -1), (x.shape[1],)
+            y = F.layer_norm(last, sizes, self.weight, self.bias, op.epsilon).movedim(-1, 1)
         return activate(y, op.activation)
 
     def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        options = self.op
-        (top, bottom), (left, right) = options["padding"]
-        mode, padding = options["padding_mode"], (top, left)
-        if mode != "zeros" or (top, left) != (bottom, right):
-            x, padding = pad(x, (top, bottom, left, right), mode), (0, 0)
-        if not any((top, bottom, left, right)) and self._is_linear(x):
-            filters = self.weight.flatten(1)
-            y = F.linear(x.permute(0, 2, 3, 1), filters, self.bias).permute(0, 3, 1, 2)
+        op = self.op
+        sides, mode, groups = op["padding"], op["padding_mode"], op["groups"]
+        padding = sides[::2]
+        if mode != "zeros" or padding != sides[1::2]:
+            x, padding = pad(x, sides, mode), (0,) * len(padding)
+        if not any(sides) and self._is_linear(x):
+            y = F.linear(x.movedim(1, -1), self.weight.flatten(1), self.bias).movedim(-1, 1)
+        elif self.is_factor and x.dim() != self.weight.dim():
+            weight = self.weight.reshape(-1, *[1] * (x.dim() - 1))
+            y = _of_rank("conv", x)(x, weight, self.bias, groups=groups)
         else:
-            y = self._convolved(x, padding)
+            options = op["stride"], padding, op["dilation"], groups
+            y = _of_rank("conv", x)(x, self.weight, self.bias, *options)
         if self.has_add:
             y = y + seams[0]
-        y = activate(y, options["activation"])
+        y = activate(y, op["activation"])
         return y + seams[-1] if len(seams) > self.has_add else y
 
     def _transposed(self, x: torch.Tensor) -> torch.Tensor:
         options, activation = self.op
-        return activate(F.conv_transpose2d(x, self.weight, self.bias, *options), activation)
+        y = _of_rank("conv_transpose", x)(x, self.weight, self.bias, *options)
+        return activate(y, activation)
 
     def _is_linear(self, x: torch.Tensor) -> bool:
         """Whether it is one product with a matrix, of a single pixel."""
-        alone = x.shape[2:] == (1, 1) and self.weight.shape[2:] == (1, 1)
+        pixel = (1,) * (x.dim() - 2)
+        alone = x.shape[2:] == self.weight.shape[2:] == pixel
         return alone and self.op["groups"] == 1
 
-    def _convolved(self, x: torch.Tensor, padding: tuple[int, int]) -> torch.Tensor:
-        options = self.op
-        return F.conv2d(
-            x,
-            self.weight,
-            self.bias,
-            options["stride"],
-            padding,
-            options["dilation"],
-            options["groups"],
-        )
+    def ordered(self, layout: str) -> Plain:
+        """Return the same with filters that lie in memory as a layout has them."""
+        if self.weight is not None:
+            order = memory_format(layout, self.weight.dim())
+            self.weight = self.weight.contiguous(memory_format=order)
+        return self
 
     def extra_repr(self) -> str:
         """What it computes, and the layer it comes from."""

@@ -59,7 +59,7 @@ class Reading:
 
     graph: Graph
     module: fx.GraphModule
-    shapes: dict[str, tuple[int, ...]]  # of the values that are maps (N, C, H, W)
+    shapes: dict[str, tuple[int, ...]]  # of the values that are maps (N, C, H, W), or volumes
     results: Any  # the arguments of the fx output node, with names of values instead of nodes
     stays: tuple[Stays, ...] = ()
 
@@ -229,7 +229,7 @@ class _Reader:
                 raise Untranslated(f"its weights are not of {model_dtype}, as most others are")
         shapes = [known.get(one.name) for one in translation.inputs]
         if None in shapes or made is None:
-            raise Untranslated("its input is no map of 4 axes")
+            raise Untranslated("its input has neither 4 axes nor 5")
         steady = [self.value[one] in self.steady for one in translation.inputs]
         if any(isinstance(op, (Add, Multiply)) for op in translation.ops) and any(steady):
             raise Untranslated("a constant may be repeated for every image of a batch")
@@ -348,7 +348,7 @@ class _Reader:
         if isinstance(op, GlobalAverage):
             return True
         grows = isinstance(op, Pad) or (
-            isinstance(op, Conv) and (op.weight.shape[2:] != (1, 1) or any(op.padding))
+            isinstance(op, Conv) and (set(op.weight.shape[2:]) != {1} or any(op.padding))
         )
         grows = grows or isinstance(op, (ConvTranspose, Repeat, Spread))
         return not grows and self.pixels.issuperset(reads)

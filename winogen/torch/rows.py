@@ -24,7 +24,7 @@ from winogen.graph import (
     Pad,
 )
 from winogen.torch import between, layers
-from winogen.torch.calls import Call, Translation, Untranslated, array, pair
+from winogen.torch.calls import Call, Translation, Untranslated, array, per_axis
 from winogen.torch.translate import is_changed, label, translate
 
 aten = torch.ops.aten
@@ -154,13 +154,13 @@ def _max_pool(call: Call) -> Translation:
 
 def _adapted(call: Call, module: Any) -> Translation:
     """The mean of every channel, if that is what is asked for."""
-    return between.adapted(call, call.node.args[0], pair(module.output_size))
+    return between.adapted(call, call.node.args[0], per_axis(module.output_size))
 
 
 def _adaptive(call: Call) -> Translation:
     """The same, of a function."""
     values = call.bind("input output_size")
-    return between.adapted(call, values["input"], pair(values["output_size"]))
+    return between.adapted(call, values["input"], per_axis(values["output_size"]))
 
 
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {

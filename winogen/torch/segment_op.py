@@ -24,6 +24,7 @@ from winogen.graph import Graph, Segment
 from winogen.graph.shapes import Shape
 from winogen.graph.steps import Bound
 from winogen.testing import is_every_layer
+from winogen.torch.arrays import memory_format
 from winogen.torch.filters import as_tensor, filters_of, with_filters
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
@@ -68,8 +69,6 @@ class SegmentModule(nn.Module):
         self.options = options
         self.segment = Segment(graph, **options)
         self.dtype = _DTYPES[self.segment.dtype]
-        last = self.segment.layout == "NHWC"
-        self.memory_format = torch.channels_last if last else torch.contiguous_format
         self.single = len(graph.outputs) == 1
         self.number = secrets.randbits(62)
         self._plain = threading.local()  # what torch runs instead, made when it is needed
@@ -82,6 +81,10 @@ class SegmentModule(nn.Module):
         else:
             outputs = torch.ops.winogen.segment(list(inputs), self.number)
         return outputs[0] if self.single else outputs
+
+    def memory_format(self, axes: int) -> torch.memory_format:
+        """How a tensor of so many axes lies in memory."""
+        return memory_format(self.segment.layout, axes)
 
     def plain(self) -> PlainGraph:
         """Return the same by torch's own functions."""
@@ -143,10 +146,9 @@ def _of(number: int) -> SegmentModule:
 
 
 def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    """The segment on CPU tensors (N, C, H, W) of any memory format."""
+    """The segment on CPU tensors (N, C, H, W), (N, C, D, H, W) of any memory format."""
     module = _of(number)
-    dtype, memory_format = module.dtype, module.memory_format
-    given = inputs[0].dtype
+    dtype, given = module.dtype, inputs[0].dtype
     if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
@@ -157,9 +159,9 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     bound = _bound(module.segment, shapes, threads)
     if bound is None:
         return [y.to(given).clone() for y in module.plain()(*inputs)]
-    inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
+    inputs = [x.contiguous(memory_format=module.memory_format(x.dim())) for x in inputs]
     outputs = [
-        torch.empty(shape, dtype=dtype, memory_format=memory_format)
+        torch.empty(shape, dtype=dtype, memory_format=module.memory_format(len(shape)))
         for shape in bound.planned.outputs
     ]
     bound.run([x.data_ptr() for x in (*inputs, *outputs)])
@@ -207,7 +209,10 @@ def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
         return list(module.plain()(*inputs))
     return [
         torch.empty(
-            shape, dtype=first.dtype, device=first.device, memory_format=module.memory_format
+            shape,
+            dtype=first.dtype,
+            device=first.device,
+            memory_format=module.memory_format(len(shape)),
         )
         for shape in shapes
     ]

@@ -63,22 +63,40 @@ def is_changed(module: nn.Module) -> bool:
     return "forward" in vars(module) or any(getattr(module, name, None) for name in names)
 
 
+def of_volumes(maker: Callable[..., Translation]) -> Callable[..., Translation]:
+    """Return a maker that takes volumes alone: torch's functions take one without a batch, too.
+
+    That has four axes, and would be taken for maps.
+    """
+
+    def checked(call: Call, *module: Any) -> Translation:
+        if call.rank(first(call.node)) != 3:
+            raise Untranslated
+        return maker(call, *module)
+
+    return checked
+
+
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
-    nn.Conv2d: layers.conv_module,
-    nn.ConvTranspose2d: layers.transposed_module,
-    nn.BatchNorm2d: layers.norm_module,
+    **dict.fromkeys((nn.Conv2d, nn.Conv3d), layers.conv_module),
+    **dict.fromkeys((nn.ConvTranspose2d, nn.ConvTranspose3d), layers.transposed_module),
+    **dict.fromkeys((nn.BatchNorm2d, nn.BatchNorm3d), layers.norm_module),
     nn.GroupNorm: layers.group_norm_module,
     nn.InstanceNorm2d: layers.instance_norm_module,
+    nn.InstanceNorm3d: of_volumes(layers.instance_norm_module),
     nn.Softmax: lambda call, m: layers.softmax_of(call, call.node.args[0], m.dim),
     nn.Softmax2d: lambda call, m: layers.softmax_of(call, call.node.args[0], 1),
     **activating.MODULES,
     nn.Identity: lambda call, m: between.same(call),
     nn.Dropout: between.dropout_module,
-    nn.Dropout2d: between.dropout_module,
+    **dict.fromkeys((nn.Dropout2d, nn.Dropout3d), between.dropout_module),
     nn.AlphaDropout: between.dropout_module,
     nn.MaxPool2d: between.max_pool_module,
-    nn.AvgPool2d: lambda call, m: between.averaged(call, call.node.args[0], vars(m)),
-    nn.AdaptiveAvgPool2d: lambda call, m: between.adapted(call, call.node.args[0], m.output_size),
+    nn.MaxPool3d: of_volumes(between.max_pool_module),
+    nn.AvgPool2d: between.avg_pool_module,
+    nn.AvgPool3d: of_volumes(between.avg_pool_module),
+    nn.AdaptiveAvgPool2d: between.adaptive_module,
+    nn.AdaptiveAvgPool3d: of_volumes(between.adaptive_module),
     nn.ChannelShuffle: lambda call, m: between.regrouped(call, call.node.args[0], m.groups),
     nn.Upsample: lambda call, m: between.repeated(
         call, call.node.args[0], m.scale_factor, m.mode, m.size
@@ -88,17 +106,20 @@ _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     ),
     nn.PixelShuffle: lambda call, m: between.shuffled(call, call.node.args[0], m.upscale_factor),
     nn.ZeroPad2d: between.pad_module("constant"),
-    nn.ReflectionPad2d: between.pad_module("reflect"),
-    nn.ReplicationPad2d: between.pad_module("replicate"),
+    **dict.fromkeys((nn.ReflectionPad2d, nn.ReflectionPad3d), between.pad_module("reflect")),
+    **dict.fromkeys((nn.ReplicationPad2d, nn.ReplicationPad3d), between.pad_module("replicate")),
 }
 if hasattr(nn, "CircularPad2d"):
-    _MODULES[nn.CircularPad2d] = between.pad_module("circular")
+    circular = (nn.CircularPad2d, nn.CircularPad3d)
+    _MODULES |= dict.fromkeys(circular, between.pad_module("circular"))
+    _MODULES[nn.ZeroPad3d] = between.pad_module("constant")
 
 _NORM = "input running_mean running_var weight bias training momentum eps"
 _ATEN_NORM = "input weight bias running_mean running_var training momentum eps cudnn_enabled"
 _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
-    **dict.fromkeys((F.conv2d, torch.conv2d), layers.conv_function),
+    **dict.fromkeys((F.conv2d, torch.conv2d, F.conv3d, torch.conv3d), layers.conv_function),
     **dict.fromkeys((F.conv_transpose2d, torch.conv_transpose2d), layers.transposed_function),
+    **dict.fromkeys((F.conv_transpose3d, torch.conv_transpose3d), layers.transposed_function),
     F.batch_norm: layers.norm_function(_NORM),
     torch.batch_norm: layers.norm_function(_ATEN_NORM),
     **dict.fromkeys((F.group_norm, torch.group_norm), layers.group_norm),
@@ -111,17 +132,22 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     operator.getitem: layers.getitem,
     F.pad: between.pad,
     **dict.fromkeys((F.max_pool2d, torch.max_pool2d), between.max_pool),
+    **dict.fromkeys((F.max_pool3d, torch.max_pool3d), of_volumes(between.max_pool)),
     F.avg_pool2d: between.avg_pool,
+    F.avg_pool3d: of_volumes(between.avg_pool),
     F.adaptive_avg_pool2d: between.adaptive,
+    F.adaptive_avg_pool3d: of_volumes(between.adaptive),
     torch.mean: between.mean,
     **dict.fromkeys((torch.reshape,), between.viewed),
     F.interpolate: between.interpolate,
     F.channel_shuffle: between.channels_shuffled,
     **dict.fromkeys((F.pixel_shuffle, torch.pixel_shuffle), between.pixel_shuffle),
-    **dict.fromkeys((F.dropout, F.dropout2d, torch.dropout), between.dropout),
+    **dict.fromkeys((F.dropout, F.dropout2d, F.dropout3d, torch.dropout), between.dropout),
     # aten, as `torch.export` writes it.
     **dict.fromkeys((aten.conv2d.default, aten.conv2d.padding), layers.conv_function),
+    **dict.fromkeys((aten.conv3d.default, aten.conv3d.padding), layers.conv_function),
     aten.conv_transpose2d.input: layers.transposed_function,
+    aten.conv_transpose3d.input: layers.transposed_function,
     aten.batch_norm.default: layers.norm_function(_ATEN_NORM),
     aten.group_norm.default: layers.group_norm,
     aten.softmax.int: layers.softmax,
@@ -132,14 +158,18 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.slice.Tensor: layers.slice_function,
     aten.pad.default: between.pad,
     aten.max_pool2d.default: between.max_pool,
+    aten.max_pool3d.default: of_volumes(between.max_pool),
     aten.avg_pool2d.default: between.avg_pool,
+    aten.avg_pool3d.default: of_volumes(between.avg_pool),
     aten.adaptive_avg_pool2d.default: between.adaptive,
+    aten.adaptive_avg_pool3d.default: of_volumes(between.adaptive),
     aten.mean.dim: between.mean,
     aten.channel_shuffle.default: between.channels_shuffled,
     **dict.fromkeys((aten.view.default, aten.reshape.default), between.viewed),
     aten.pixel_shuffle.default: between.pixel_shuffle,
     aten.dropout.default: between.dropout,
     aten.upsample_nearest2d.vec: between.upsample,
+    aten.upsample_nearest3d.vec: between.upsample,
 }
 _METHODS: dict[str, Callable[[Call], Translation]] = {
     **activating.METHODS,
