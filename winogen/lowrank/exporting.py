@@ -83,24 +83,20 @@ def as_onnx(
         begins, ends = ([getattr(axis, side) for axis in axes] for side in ("before", "after"))
         pads = [*begins, *ends]
         if layer.padding_mode != "zeros" and any(pads):
-            arrays[f"padding {stage + 1}"] = np.array([0, 0, *begins, 0, 0, *ends], np.int64)
+            arrays[f"padding_{stage + 1}"] = np.array([0, 0, *begins, 0, 0, *ends], np.int64)
             mode = _PADS[layer.padding_mode][1]
             nodes.append(
-                helper.make_node("Pad", [value, f"padding {stage + 1}"], ["padded " + value],
+                helper.make_node("Pad", [value, f"padding_{stage + 1}"], ["padded_" + value],
                                  mode=mode)
             )  # fmt: skip
-            value, pads = "padded " + value, [0] * 4
-        arrays[f"weight {stage + 1}"] = weight
-        reads = [value, f"weight {stage + 1}"]
+            value, pads = "padded_" + value, [0] * 4
+        arrays[f"weight_{stage + 1}"] = weight
+        reads = [value, f"weight_{stage + 1}"]
         if stage and bias is not None:
             arrays["bias"] = bias
             reads.append("bias")
         value = "sums" if stage else "maps"
-        node = helper.make_node(
-            "Conv", reads, [value], f"stage {stage + 1}",
-            kernel_shape=weight.shape[2:], strides=[axis.stride for axis in axes], pads=pads,
-            dilations=[axis.dilation for axis in axes], group=form.groups,
-        )  # fmt: skip
+        node = conv_node(layer, form, stage, reads, value, f"stage_{stage + 1}", pads)
         nodes.append(node)
     nodes += _nodes(helper, *activation, arrays)
     nodes[-1].output[0] = "y"
@@ -111,13 +107,39 @@ def as_onnx(
     shapes = ["N", channels, "H", "W"], ["N", form.filters * form.groups, "OH", "OW"]
     ends = [helper.make_tensor_value_info(name, kind, shape) for name, shape in zip("xy", shapes)]
     constants = [read.from_array(array, name) for name, array in arrays.items()]
-    graph = helper.make_graph(nodes, "low rank", ends[:1], ends[1:], constants)
+    graph = helper.make_graph(nodes, "low_rank", ends[:1], ends[1:], constants)
     needs = [node.op_type for node in nodes] + [a.s.decode() for n in nodes for a in n.attribute]
     opset = max(_LATER.get(name, _OPSET) for name in needs)
     opsets = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR[opset])
     onnx.checker.check_model(model)
     return model
+
+
+def conv_node(
+    layer: Layer,
+    form: Form,
+    stage: int,
+    reads: list[str],
+    output: str,
+    name: str,
+    pads: list[int] | None = None,
+) -> Any:
+    """Return the node of a stage. ``pads``: None for the layer's own."""
+    axes = axes_of(layer, form, stage)
+    if pads is None:
+        pads = [axis.before for axis in axes] + [axis.after for axis in axes]
+    return require("onnx.helper", "onnx").make_node(
+        "Conv",
+        reads,
+        [output],
+        name,
+        kernel_shape=[axis.kernel for axis in axes],
+        strides=[axis.stride for axis in axes],
+        pads=pads,
+        dilations=[axis.dilation for axis in axes],
+        group=form.groups,
+    )
 
 
 def _tensor(torch: Any, array: np.ndarray) -> Any:
