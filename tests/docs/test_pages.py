@@ -37,9 +37,9 @@ PAGES = {
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
-    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "generate model.onnx",
-    "lab search-loops", "lab regret", "lab explain", "lab stack", "lab strassen", "lab front",
-    "lab joined", "lab fourier",
+    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "compress",
+    "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
+    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}

@@ -13,6 +13,7 @@ from winogen.cli import (
     bundle,
     cache,
     calibrate,
+    compress,
     cover,
     demo,
     derive,
@@ -21,6 +22,7 @@ from winogen.cli import (
     front,
     generate,
     loops,
+    low_rank,
     onnx,
     plan,
     regret,
@@ -99,6 +101,7 @@ app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
 app.command(epilog=doctor.EXAMPLE, rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=bundle.EXAMPLE, rich_help_panel=_MODELS)(bundle.bundle)
+app.command(epilog=compress.EXAMPLE, rich_help_panel=_MODELS)(compress.compress)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
 app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
 app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)
@@ -113,6 +116,7 @@ laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
 laboratory.command(epilog=front.EXAMPLE)(front.front)
 laboratory.command(epilog=algebras.JOINED)(algebras.joined)
 laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
+laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)

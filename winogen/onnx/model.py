@@ -218,7 +218,8 @@ class Model:
                     names |= _names_read(graph)
         return frozenset(names)
 
-    def reads(self, node: Any) -> tuple[str, ...]:
+    @staticmethod
+    def reads(node: Any) -> tuple[str, ...]:
         """Return all that a node reads, what the bodies in its attributes do included."""
         inner = set()
         for attribute in node.attribute:

@@ -1,0 +1,31 @@
+"""What low ranks do to trained nets: what is refused, and the table. Nets need packages."""
+
+import pytest
+
+from winogen.errors import InvalidValue
+from winogen.lab.low_rank import WAYS, measure, table
+from winogen.lab.nets import NETS
+
+
+def test_only_trained_nets():
+    with pytest.raises(InvalidValue, match="net: got 'vgg16'; allowed: a trained one, animevideo"):
+        measure("vgg16", [2.0])
+
+
+def test_the_table():
+    psnr = dict(zip(WAYS, (28.04, 34.1, 34.5, 35.06)))
+    text = table({"net": "small", "rows": [{"factor": 2.0, "psnr": psnr, "seconds": (3.0, 4.0)}]})
+    assert "2x        28.0      34.1      34.5      35.1   0.75 of exact's speed" in text
+
+
+@pytest.mark.thorough
+def test_a_trained_net_keeps_its_quality():
+    """Of which truncation alone leaves nothing: 30.6 dB is what enlarging without any net has."""
+    pytest.importorskip("torch.nn")
+    pytest.importorskip("onnxruntime")
+    missing = NETS["animevideov3-x2"].missing()
+    if missing:
+        pytest.skip(missing)
+    (row,) = measure("animevideov3-x2", [2.0])["rows"]
+    assert row["psnr"]["plain"] < 30.6 < 33.9 < row["psnr"]["fitted"]
+    assert row["psnr"]["by budget"] > row["psnr"]["fitted"] + 0.3

@@ -1,0 +1,64 @@
+"""`winogen compress`: what low ranks would cost and lose in a model, and the model with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+EXAMPLE = (
+    "Example: winogen compress model.onnx --budget products:2x --data inputs.npz -o small.onnx"
+)
+
+
+def compress(
+    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, of float32 numbers."),
+    budget: str = typer.Option(
+        ...,
+        metavar="BUDGET",
+        help="2x: half the predicted time of the convolutions; products:2x, params:2x: half of "
+        "direct's products, half the weights; 10ms: so much predicted time; 36dB: the least time "
+        "with this PSNR.",
+    ),
+    data: Path = typer.Option(
+        ...,
+        metavar="DATA",
+        help="Inputs like those that it is for, five or more: a .npy whose first axis counts "
+        "them, a .npz with such an array for each input, or a folder with a .npy for each.",
+    ),
+    output: Path = typer.Option(..., "--output", "-o", help="File to write; not there yet."),
+    threads: int = typer.Option(
+        None, min=1, max=1024, help="Threads that times are predicted for (default: all CPUs)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Write a model whose convolutions are a column and a row of taps where that pays.
+
+    Beside every layer stands the time that it takes as it was, by exact Winograd if that is
+    fastest. Every fifth input is held out, to say how good the result is.
+    """
+    import json
+
+    from winogen.errors import InvalidValue
+    from winogen.files import output_path
+    from winogen.lowrank.budget import Budget
+    from winogen.lowrank.compressing import compressed, split
+    from winogen.lowrank.data import read_data
+    from winogen.onnx.loading import original
+    from winogen.onnx.rewrite import save
+    from winogen.progress import counting
+
+    Budget.of(budget)
+    if output.exists():
+        raise InvalidValue(f"output: got {output}, which is there; allowed: a new file")
+    output_path(output)
+    proto = original(model)
+    samples, held_out = split(read_data(proto, data))
+    with counting("compressing") as step:
+        result, report = compressed(
+            proto, samples, held_out, budget=budget, threads=threads, step=step
+        )
+        save(result, output)
+    typer.echo(json.dumps(report.to_dict(), indent=1) if as_json else report)
+    if not as_json:
+        typer.echo(output)

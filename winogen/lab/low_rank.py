@@ -1,0 +1,109 @@
+"""What low ranks do to the output of a trained net: PSNR on a picture that it was not fitted to.
+
+All layers get the same compression, by plain singular values, weighted by what they get, and fitted
+by least squares besides; or ranks by a budget of products.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import InvalidValue
+from winogen.extras import require
+from winogen.lab.nets import NETS, chosen_nets
+from winogen.lab.nets.quality import pieces
+from winogen.lowrank.building import build
+from winogen.lowrank.compressing import compressed
+from winogen.lowrank.factors import Factors, decompose
+from winogen.lowrank.searching import gauge
+from winogen.lowrank.sites import Net, Stages
+from winogen.onnx.comparison import differences
+
+WAYS = ("plain", "weighted", "fitted", "by budget")
+_OPSET = 17
+
+
+def measure(
+    name: str,
+    factors: Sequence[float],
+    step: Callable[[int, int, str], None] | None = None,
+) -> dict[str, Any]:
+    """Return PSNR in dB by compression and by `WAYS`, the peak being the largest output.
+
+    Raises InvalidValue for what is no trained net, NotInstalled for what it needs, MissingPackage.
+    """
+    able = [net.name for net in NETS.values() if net.is_trained and not net.is_onnx]
+    if name not in able:
+        raise InvalidValue(f"net: got {name!r}; allowed: a trained one, {', '.join(able)}")
+    (one,) = chosen_nets([name])
+    corners = pieces(one)
+    samples, held_out = [{"x": corners.calibration}], [{"x": corners.test}]
+    proto = _exported(one.module(), corners.calibration)
+    net = Net(proto, samples)
+    gauged = gauge(net, samples, step)
+    by_place = {one.site.place: one for one in gauged}
+    known = {place: one.factors for place, one in by_place.items()}
+
+    def psnr(stages: dict[int, Stages]) -> float:
+        return differences(net.proto, net.with_stages(stages), held_out)[0].psnr
+
+    def cut(place: int, found: Factors, rank: int) -> Stages:
+        first, second = (weight.astype(np.float32) for weight in found.stages(rank))
+        site = by_place[place].site
+        return Stages(site.layer, found.form, first, second, site.bias)
+
+    rows = []
+    for factor in factors:
+        ranks = {place: one.form.rank(factor) for place, one in known.items()}
+        plain = {
+            place: cut(place, decompose(one.form, by_place[place].site.weight), ranks[place])
+            for place, one in known.items()
+        }
+        weighted = {place: cut(place, one, ranks[place]) for place, one in known.items()}
+        fitted = build(net, ranks, known, samples, step)
+        _, report = compressed(proto, samples, held_out, budget=f"products:{factor}x", step=step)
+        before, after = report.total("seconds")
+        found = (
+            psnr(plain), psnr(weighted), psnr({p: one.stages for p, one in fitted.items()}),
+            report.psnr,
+        )  # fmt: skip
+        rows.append({"factor": factor, "psnr": dict(zip(WAYS, found)), "seconds": (before, after)})
+    return {"kind": "low rank", "net": name, "rows": rows}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return what was measured for people to read."""
+    lines = [f"{found['net']}: PSNR in dB on a piece of picture that layers were not fitted to", ""]
+    lines.append(
+        "products fewer  " + "".join(f"{way:>10}" for way in WAYS) + "   by budget, predicted"
+    )
+    for row in found["rows"]:
+        before, after = row["seconds"]
+        cells = "".join(f"{row['psnr'][way]:10.1f}" for way in WAYS)
+        lines.append(f"{row['factor']:13g}x  {cells}   {before / after:.2f} of exact's speed")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "exact: each layer as it was, by the algorithm that is predicted to be fastest",
+        ]
+    )
+
+
+def _exported(module: Any, x: np.ndarray) -> Any:
+    """A torch module as a ModelProto."""
+    torch, onnx = require("torch", "torch"), require("onnx", "onnx")
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of deprecation: the older exporter needs no onnxscript
+        path = Path(folder, "net.onnx")
+        torch.onnx.export(
+            module, (torch.from_numpy(x),), str(path), dynamo=False, opset_version=_OPSET,
+            input_names=["x"], output_names=["y"],
+        )  # fmt: skip
+        return onnx.load(path)
