@@ -320,6 +320,7 @@ def test_the_program_of_the_page_runs(library, tmp_path):
     assert "no plan" not in run.stderr
 
 
+@pytest.mark.thorough
 def test_volumes(session, tmp_path):
     """With a pool of both stages and phases that are spread, at a known size and at another."""
     from .nets import Net
