@@ -154,18 +154,15 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
 
 def _in(format: Format, transform: Transform, points: str | None, moduli: str | None) -> str:
     """The file of a transform in a format for compilers."""
-    from winogen.codegen import dialects
+    from winogen.codegen import dialects, transforms
 
     if format is Format.c:
         return transform.header
-    command = f"winogen derive {transform.m} {transform.r} --format {format.value}"
-    if transform.stride > 1:
-        command += f" --stride {transform.stride}"
-    for option, values in (("points", points), ("moduli", moduli)):
-        if values is not None:
-            command += f" --{option} '{','.join(getattr(transform, option))}'"
-    if transform.order != "program":
-        command += f" --order {transform.order}"
+    given = {"points": points, "moduli": moduli}
+    made_of = {name: getattr(transform, name) for name, values in given.items() if values}
+    command = transforms.derive_command(
+        transform.m, transform.r, format.value, made_of, transform.order, transform.stride
+    )
     return dialects.render(transform, format.value, command)
 
 

@@ -249,7 +249,7 @@ def constant_of_c(name: str, value: Scalar, real: str) -> Constant:
     together equal one rounding as long as numerator and denominator are small; where they are not,
     the initialiser spells both roundings and picks by the size of ``real``.
     """
-    double, single = float(value), _round_to_single(value)
+    double, single = float(value), rounded_to_single(value)
     if isinstance(value, Fraction):
         top, bottom = value.numerator, value.denominator
         text = f"{top}.0 / {bottom}" if bottom != 1 else str(top)
@@ -270,7 +270,8 @@ def _to_single(double: float) -> float:
     return struct.unpack("<f", struct.pack("<f", double))[0]
 
 
-def _round_to_single(value: Scalar) -> float:
+def rounded_to_single(value: Scalar) -> float:
+    """Return the float32 number nearest to an exact value."""
     import numpy as np
 
     from winogen.program.evaluate import round_scalar

@@ -8,7 +8,6 @@ forms no other multiply-adds.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,9 +19,11 @@ from winogen.codegen.ctext import (
     Spelling,
     commented,
     constant_of_c,
+    rounded_to_single,
     routine,
     spelling_of_c,
 )
+from winogen.codegen.headers import TITLES_2D, title
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.program.kinds import KINDS
@@ -30,8 +31,6 @@ from winogen.program.kinds import KINDS
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
     from winogen.codegen.transforms import Transform
-
-_PAGE = 100  # columns
 
 
 @dataclass(frozen=True)
@@ -102,16 +101,14 @@ def _comment(lines: Sequence[str], dialect: Dialect) -> str:
 
 def _function(transform: Transform, kind: str, dialect: Dialect) -> dict[str, Any]:
     """The fields of one transform for the templates."""
-    _, symbol, source, target = KINDS[kind]
+    _, _, source, target = KINDS[kind]
     program = transform.programs[kind]
     text = routine(program, source, target, dialect.spelling)
-    count = program.counts().instructions
-    title = f"{target} = {symbol} {source}: {count} instruction{'' if count == 1 else 's'}."
+    equations = [f"    {one}" for one in text.equations]
     return {
-        "kind": kind,
         "call": f"winogen_{transform.name}_{kind}",
-        "comment": _comment([title, "", *(f"    {one}" for one in text.equations)], dialect),
-        "comment_2d": _comment(textwrap.wrap(_TITLES_2D[kind], _PAGE - 4), dialect),
+        "comment": _comment([title(KINDS[kind], program), "", *equations], dialect),
+        "comment_2d": _comment([f"{TITLES_2D[kind]}."], dialect),
         "source": source,
         "target": target,
         "inputs": len(program.inputs),
@@ -119,13 +116,6 @@ def _function(transform: Transform, kind: str, dialect: Dialect) -> dict[str, An
         "constants": text.constants,
         "lines": text.lines,
     }
-
-
-_TITLES_2D = {
-    "input": "V = B^T D B of a tile D: its columns, then the rows of the result.",
-    "filter": "U = G g G^T of a filter g: its columns, then the rows of the result.",
-    "output": "Y = A^T P A of a tile of products P: its columns, then the rows of the result.",
-}
 
 
 # ---- constants -------------------------------------------------------------------------------
@@ -153,7 +143,7 @@ def _quotient(name: str, value: Scalar) -> Constant:
 
 def _single(name: str, value: Scalar) -> Constant:
     """Spell a constant with the nine digits that tell float32 numbers apart."""
-    text = f"{_rounded(value):.9g}"
+    text = f"{rounded_to_single(value):.9g}"
     text = text if {".", "e"} & set(text) else f"{text}.0"
     return Constant(name, text, "" if Fraction(text) == value else str(value))
 
@@ -169,14 +159,6 @@ def _decimal(value: Scalar, digits: int) -> str:
     )
     text = str(sympy.N(exact, digits))
     return text if {".", "e"} & set(text) else f"{text}.0"
-
-
-def _rounded(value: Scalar) -> float:
-    import numpy as np
-
-    from winogen.program.evaluate import round_scalar
-
-    return float(round_scalar(value, np.float32))
 
 
 # ---- sums ------------------------------------------------------------------------------------

@@ -68,12 +68,11 @@ def function(
     ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
     it calls what it computes on, one number of that, and functions that are always inlined.
     """
-    name, matrix, letter, target = kind
+    name, _, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
     text = routine(program, letter, target, spelling_of_c(vec, real))
-    count = program.counts().instructions
     return {
-        "title": f"{target} = {matrix} {letter}: {_plural(count, 'instruction')}.",
+        "title": title(kind, program),
         "real": real,
         "signature": _signature(
             f"{inline} void winogen_{header}_{name}",
@@ -85,6 +84,17 @@ def function(
     }
 
 
+def title(kind: TransformKind, program: Program) -> str:
+    """Return what a 1D transform computes and costs, as the comment above it says.
+
+    >>> from winogen.codegen.transforms import load
+    >>> title(KINDS["input"], load(4, 3).programs["input"])
+    'v = B^T d: 12 instructions.'
+    """
+    count = program.counts().instructions
+    return f"{kind.target} = {kind.symbol} {kind.source}: {_plural(count, 'instruction')}."
+
+
 def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, Any]:
     """The fields of one transform for the template of a header."""
     name, _, letter, target = kind
@@ -94,7 +104,7 @@ def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, 
     return {
         **function(kind, header, program, vec, real, "WINOGEN_INLINE"),
         "kind": name,
-        "title_2d": f"{_TITLE_2D[name]}: {_twice(program)} instructions.",
+        "title_2d": f"{TITLES_2D[name]}: {_twice(program)} instructions.",
         "vec": vec,
         "source": letter,
         "target": target,
@@ -106,7 +116,7 @@ def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, 
     }
 
 
-_TITLE_2D = {
+TITLES_2D = {
     "input": "V = B^T D B of a tile D, columns first, then rows",
     "filter": "U = G g G^T of a filter g, columns first, then rows",
     "output": "Y = A^T P A of a tile of products P, columns first, then rows",

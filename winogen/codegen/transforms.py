@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from operator import index as as_index
@@ -376,27 +376,47 @@ def _load(
     order: str,
     stride: int,
 ) -> Transform:
-    command = f"winogen derive {m} {r} --format c"
-    if stride > 1:
-        command += f" --stride {stride}"
     name: str | None = entry_name(m, r, stride=stride)
     default = points is None and moduli is None
     if default and order == PROGRAM and is_shipped(m, r, stride=stride):
         return _from_catalog(entry_name(m, r, stride=stride))  # without deriving anything
     algorithm, source = derive(m, r, points, moduli, stride)
+    made_of: dict[str, list[str]] = {}
     if not default:
         option = "points" if moduli is None else "moduli"
         values = [str(value) for value in getattr(algorithm, option)]
-        command += f" --{option} '{','.join(values)}'"
+        made_of = {option: values}
         # The order of the products does not matter: the same set is the same algorithm.
         shipped = _catalog_name(m, r, option, values)
         if order == PROGRAM and shipped is not None:
             return _from_catalog(shipped)
         name = None
     if order != PROGRAM:
-        command += f" --order {order}"
         name = name and f"{name}_{order}"
+    command = derive_command(m, r, "c", made_of, order, stride)
     return from_algorithm(algorithm, name, source=source, command=command, order=order)
+
+
+def derive_command(
+    m: int,
+    r: int,
+    format: str,
+    made_of: Mapping[str, Iterable[str]],
+    order: str = PROGRAM,
+    stride: int = 1,
+) -> str:
+    """Return the command that writes F(m, r) in a format.
+
+    ``made_of``: {"points" or "moduli": what was given}, or nothing.
+
+    >>> derive_command(2, 3, "rust", {"points": ["0", "1", "-1", "inf"]}, "huffman")
+    "winogen derive 2 3 --format rust --points '0,1,-1,inf' --order huffman"
+    """
+    words = [f"winogen derive {m} {r} --format {format}"]
+    words += [f"--stride {stride}"] if stride > 1 else []
+    words += [f"--{option} '{','.join(values)}'" for option, values in made_of.items()]
+    words += [f"--order {order}"] if order != PROGRAM else []
+    return " ".join(words)
 
 
 def _catalog_name(m: int, r: int, option: str, values: list[str]) -> str | None:
