@@ -352,6 +352,18 @@ def prepare(
 
         whole = prepare(problem, replace(request, separable=None), target, machine, environment)
         return Separated.faster(whole, request, machine, environment) or whole
+    found = chosen(problem, request, target, machine)
+    if isinstance(found, Spectral):
+        return found
+    if is_new() and not all(map(at_hand, found[0].specs(problem))):
+        settle()  # for later processes, as this call compiles anyway
+    return Prepared(problem, found, found[0].target or target, environment)
+
+
+def chosen(
+    problem: Problem, request: Request, target: Target, machine: Machine
+) -> Spectral | list[Candidate]:
+    """Return Fourier transforms, or the ways by kernels, the fastest first; nothing is compiled."""
     if request.algorithm == FFT:
         way = fourier.checked(problem, request, machine)
         return Spectral(problem, way, request.threads, target)
@@ -369,6 +381,4 @@ def prepare(
     if found is not None:
         others = predictions(problem.layer, ranked, target)
         return Spectral(problem, found, request.threads, target, others)
-    if is_new() and not all(map(at_hand, ranked[0].specs(problem))):
-        settle()  # for later processes, as this call compiles anyway
-    return Prepared(problem, ranked, ranked[0].target or target, environment)
+    return ranked

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from winogen.conv import fourier, planner, wisdom
-from winogen.conv.execute import Environment, predictions, remembered
+from winogen.conv.execute import Environment, chosen, predictions, remembered
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.conv.spectral import Spectral
-from winogen.conv.stock import stock_of
-from winogen.kernels import FFT
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
@@ -30,14 +27,7 @@ def _predicted(
     environment: Environment,
 ) -> Prediction:  # fmt: skip
     problem = layer.problem(shape)
-    if request.algorithm == FFT:
-        found = fourier.checked(problem, request, machine)
-        return Spectral(problem, found, request.threads, target).plan().predictions[0]
-    measured, kept_to = wisdom.current(target), stock_of(target)
-    ranked = planner.ranked(
-        problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
-    )
-    faster = fourier.faster(problem, request, ranked[0], target, machine)
-    if faster is not None:
-        return Spectral(problem, faster, request.threads, target).plan().predictions[0]
-    return predictions(layer, ranked, target)[0]
+    found = chosen(problem, request, target, machine)
+    if isinstance(found, Spectral):
+        return found.plan().predictions[0]
+    return predictions(layer, found, target)[0]
