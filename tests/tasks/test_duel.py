@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from winogen.tasks.duel import WHOLE, Times, duel, duel_of_wholes, settled
+from winogen.tasks.duel import FEW, WHOLE, Times, duel, duel_of_wholes, settled
 from winogen.testing import every_layer
 
 
@@ -57,8 +57,9 @@ def test_who_loses_is_measured_for_longer(fight):
 def test_a_whole_net_is_measured_until_it_is_clear(monkeypatch, gain, earlier, counts):
     asked = []
 
-    def measured(ours, theirs, clock, seconds, lost=None):
+    def measured(ours, theirs, clock, seconds, lost=None, rounds=None):
         asked.append(seconds)
+        assert (rounds is FEW) == (seconds == (0.0,))  # a glance
         return Times(1.0, gain)
 
     monkeypatch.setattr("winogen.tasks.duel.duel", measured)

@@ -313,7 +313,7 @@ def test_when_nothing_is_writable_the_error_names_the_cache(unwritable, twice, m
     def refuse(**kwargs):
         raise FileNotFoundError(2, "No usable temporary directory found")
 
-    monkeypatch.setattr(cache_module.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
     cache_module._private_root.cache_clear()
     with pytest.raises(CacheUnavailable, match="cannot be used"):
         load(twice.source, twice.cdef, host_target())

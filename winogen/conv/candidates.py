@@ -33,14 +33,8 @@ _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
 
-def candidates(
-    problem: Problem, request: Request, target: Target, all_variants: bool = False
-) -> Iterator[Choice]:
-    """Yield every way to compute the problem that the request leaves open.
-
-    ``all_variants``: of direct convolution all that apply, not only the first of them, for there
-    may be no kernel of that one at hand.
-    """
+def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
+    """Yield every way to compute the problem that the request leaves open."""
     if request.algorithm == FFT:
         raise Unsupported(
             f'algorithm: got "{FFT}", which has no kernel in C: numpy computes it; allowed: '
@@ -48,17 +42,21 @@ def candidates(
         )
     for precision in precisions(problem.layer, request, target):
         yield from _with_numbers(problem, request, target, precision)
-        if all_variants and request.algorithm in ("auto", "direct"):
-            yield from _other_variants(problem, request, target, precision)
 
 
-def _other_variants(
-    problem: Problem, request: Request, target: Target, precision: Precision | None
-) -> Iterator[Choice]:
-    plain = Choice("direct", threads=request.threads, precision=precision)
-    work = work_of(problem, plain, target)
-    able = (one for one in family("direct") if one.computes(work.precision) and one.serves(work))
-    yield from (replace(plain, variant=variant.name) for variant in islice(able, 1, None))
+def other_variants(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
+    """Yield direct convolution by all variants that apply but the first, which `candidates` has.
+
+    There may be no kernel of the first at hand.
+    """
+    if request.algorithm not in ("auto", "direct"):
+        return
+    for precision in precisions(problem.layer, request, target):
+        plain = Choice("direct", threads=request.threads, precision=precision)
+        work = work_of(problem, plain, target)
+        direct = (one for one in family("direct") if one.computes(work.precision))
+        able = (variant for variant in direct if variant.serves(work))
+        yield from (replace(plain, variant=variant.name) for variant in islice(able, 1, None))
 
 
 # What a tolerance may choose: packed filters and products. If several formats of filters have the

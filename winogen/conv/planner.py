@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache, partial
 from itertools import islice, takewhile
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from winogen.conv import accuracy
-from winogen.conv.candidates import candidates
+from winogen.conv.candidates import candidates, other_variants
 from winogen.conv.choice import Choice, axes
 from winogen.conv.cuts import Candidate, Missed, evaluate
 from winogen.conv.problem import Layer, Problem
@@ -24,6 +25,9 @@ from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 if TYPE_CHECKING:
     from winogen.conv.stock import Stock
     from winogen.conv.wisdom import Wisdom
+
+# Returns every way that a request leaves open on a target, and what each would take.
+Evaluated = Callable[[Target], tuple[list[Choice], list[Candidate]]]
 
 # The default tolerance: the largest error of a layer's output, as measured. Arrays of 16 bits
 # round it themselves; theirs is what that and little else allows, in units of such a rounding.
@@ -89,12 +93,14 @@ def ranked(
     ``workspace_limit`` or the ``tolerance``, CompilerNotFound if the stock has nothing.
     """
     machine = machine or Machine()
+    # Once for each target, though a stock is asked after what a compiler would allow.
+    evaluated = cache(partial(_evaluated, problem, request, machine))
     if stock is None:
-        return _ranked(problem, request, target, machine, most, wisdom)
+        return _ranked(problem, request, target, machine, most, wisdom, evaluated)
     ways: list[Candidate] = []
     try:
         if stock.tells:
-            ways = _ranked(problem, request, target, machine, most, wisdom)
+            ways = _ranked(problem, request, target, machine, most, wisdom, evaluated)
     except Unsupported:
         raise
     except InvalidValue:  # another variant may keep to the limits
@@ -102,7 +108,7 @@ def ranked(
 
     def on(one: Target) -> list[Candidate]:
         usual = wisdom if one.name == target.name else None
-        return _ranked(problem, request, one, machine, most, usual, stock)
+        return _ranked(problem, request, one, machine, most, usual, evaluated, stock)
 
     found = stock.first(problem, ways, target, on, _described(problem, request))
     return Missed.told(problem, ways, found, stock)
@@ -128,11 +134,12 @@ def _ranked(
     machine: Machine,
     most: int | None,
     wisdom: Wisdom | None,
+    evaluated: Evaluated,
     stock: Stock | None = None,
 ) -> list[Candidate]:
     """What `ranked` returns; nothing where the stock has nothing."""
     layer = problem.layer
-    fitting = _fitting(problem, request, target, machine, stock)
+    fitting = _fitting(problem, request, target, machine, evaluated, stock)
     if not fitting:
         return []
     fitting.sort(key=lambda candidate: candidate.seconds)
@@ -267,11 +274,23 @@ def _unable(layer: Layer, request: Request) -> Unsupported:
     )
 
 
+def _evaluated(
+    problem: Problem, request: Request, machine: Machine, target: Target
+) -> tuple[list[Choice], list[Candidate]]:
+    """Every way that the request leaves open, evaluated. Raises Unsupported if there is none."""
+    choices = list(candidates(problem, request, target))
+    if not choices:
+        raise _unable(problem.layer, request)
+    limit = request.workspace_limit
+    return choices, evaluate(problem, choices, target, machine, limit)
+
+
 def _fitting(
     problem: Problem,
     request: Request,
     target: Target,
     machine: Machine,
+    every: Evaluated,
     stock: Stock | None,
 ) -> list[Candidate]:
     """The candidates whose workspace keeps to the limit, as they run on one thread.
@@ -279,11 +298,11 @@ def _fitting(
     None where the stock has nothing.
     """
     limit = request.workspace_limit
-    choices = list(candidates(problem, request, target, all_variants=stock is not None))
-    if not choices:
-        raise _unable(problem.layer, request)
-    evaluated = evaluate(problem, choices, target, machine, limit)
+    choices, evaluated = every(target)
     if stock is not None:
+        others = list(other_variants(problem, request, target))
+        choices = [*choices, *others]
+        evaluated = [*evaluated, *evaluate(problem, others, target, machine, limit)]
         known = [stock.has(candidate.specs(problem)) for candidate in evaluated]
         choices = [choice for choice, has in zip(choices, known) if has]
         evaluated = [candidate for candidate, has in zip(evaluated, known) if has]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import prod
 from typing import Any
@@ -143,6 +142,8 @@ class Spectral:
         if self.threads == 1:
             one(0)
             return
+        from concurrent.futures import ThreadPoolExecutor  # few need it, and it takes its time
+
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(one, range(self.threads)))
 

@@ -14,10 +14,8 @@ from typing import Any, Protocol, TypeVar, get_args
 
 from winogen.codegen.render import cdef, parts, recipe, render
 from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
-from winogen.kernels import gemm, named
-from winogen.kernels.gemm import GemmSpec
+from winogen.kernels import named
 from winogen.kernels.kind import Spec
-from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision, Target
 from winogen.toolchain import background, host_targets, threads
@@ -181,6 +179,9 @@ def forget() -> None:
 
 def floor() -> list[Build]:
     """Return what computes all problems of float32 and bytes, slowly, on any CPU of this kind."""
+    from winogen.kernels import gemm
+    from winogen.kernels.quantized import QuantizedSpec, RealsSpec
+
     target, real, layouts = TARGETS["generic"], Precision.of("float32"), get_args(Layout2d)
     usual, plain = named("direct").tuning(target, real).compiled, ("direct", "depthwise")
     bytes_ = [
@@ -189,7 +190,7 @@ def floor() -> list[Build]:
         for algorithm, layout in product(plain, layouts)
     ]
     reals = [KernelSpec("direct", layout, real, target, usual) for layout in layouts]
-    products = GemmSpec(real, target, gemm.tuning(target, target.lanes("float32")))
+    products = gemm.GemmSpec(real, target, gemm.tuning(target, target.lanes("float32")))
     return [threads.build_of(), *map(build_of, (*reals, *bytes_, products))]
 
 

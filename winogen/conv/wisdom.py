@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import winogen
-from winogen.conv import quantized_planner
 from winogen.conv.choice import Choice, Cut, axes
 from winogen.conv.cuts import Measured, work_of
 from winogen.conv.problem import Problem
@@ -359,6 +358,8 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
     """Whether a choice of unknown origin can compute a problem."""
     layer, tiled = problem.layer, is_tiled(choice.algorithm)
     if layer.dtype in BYTES:
+        from winogen.conv import quantized_planner  # of what few processes ask for
+
         return quantized_planner.applies(choice, problem, target)
     if choice.algorithm not in algorithms(rank=layer.rank):
         return False

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from winogen.conv import Conv2d
+from winogen.conv.stock import stock_of
+from winogen.errors import CompilerNotFound
 from winogen.graph import Convolution, simplify
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.onnx.library import planner
@@ -16,6 +20,8 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed
 from winogen.onnx.reading import read
 from winogen.onnx.writing import Writer
+from winogen.toolchain import host_target
+from winogen.typing import Layout2d
 
 # Multiplications in float64 that are too many: they take some ten seconds on a core.
 _MOST_PRODUCTS = 2e11
@@ -72,6 +78,8 @@ class Reference:
 
         None where nobody knows, as for `errors`.
         """
+        if not _computes_doubles():
+            return None
         feed = {
             n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in self.feed.items()
         }
@@ -94,6 +102,17 @@ class Reference:
         if not all(size.known for size in sizes):
             return 0.0
         return math.prod(size.number for size in sizes) * math.prod(node.op.weight.shape[1:])
+
+
+def _computes_doubles() -> bool:
+    """Whether direct convolutions in float64 need no compiler, or there is one."""
+    if stock_of(host_target()) is None:
+        return True
+    for layout in get_args(Layout2d):
+        with suppress(CompilerNotFound):
+            Conv2d(np.ones((1, 1, 1, 1)), layout=layout, algorithm="direct").plan((1, 1, 1, 1))
+            return True
+    return False
 
 
 def in_double(proto: Any) -> Any:

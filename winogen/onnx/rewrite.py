@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from winogen.conv import arguments
+from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
 from winogen.graph import Convolution, ceilings, simplify
@@ -28,6 +29,7 @@ from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
+from winogen.toolchain import host_target
 from winogen.toolchain.machine import settle
 from winogen.typing import FilePath, Real
 
@@ -294,7 +296,8 @@ class _Drafts:
         task, measuring = self.task, self.task.measuring
         excluded, stays = dict(self.excluded), list[str]()
         settings = {**task.settings, "most_error": ceilings.CEILINGS[ceiling]}
-        prepared = bool(task.layers) and not ceiling
+        # Where nothing is compiled, layers that are measured alone lose nothing.
+        prepared = bool(task.layers and not ceiling) or stock_of(host_target()) is not None
         while True:
             draft = _Draft(task.model, settings, excluded)
             draft.result = replace(

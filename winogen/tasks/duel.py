@@ -16,6 +16,7 @@ _OVERHEAD, _MARGIN = 10e-6, 1.05
 # would go to the framework is measured for longer: on a busy machine the least time comes late.
 LAYER, WHOLE = (0.03, 0.1), (1.0, 4.0)
 _ROUNDS = (3, 10_000)
+FEW = (2, 10_000)  # of a whole net, at the first look: its calls are long, and full of layers
 # A whole net that is so many times as fast as the framework's, or as slow, is not measured longer.
 _CLEARLY = 1.1
 # Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
@@ -56,16 +57,18 @@ def duel(
     clock: Callable[[], float] = time.perf_counter,
     seconds: Sequence[float] = LAYER,
     lost: Callable[[Times], bool] = lambda times: times.is_lost,
+    rounds: tuple[int, int] = _ROUNDS,
 ) -> Times:
     """Return the times of two calls that take turns, the first round of them not counted.
 
     ``seconds``: for how long; each further number only where winogen has ``lost`` so far.
+    ``rounds``: how often at least and at most.
     """
     for call in (ours, theirs):
         call()
     times = Times(float("inf"), float("inf"))
     for budget in (0.0,) if is_every_layer() else seconds:
-        taken = in_turns((ours, theirs), clock, _ROUNDS, budget, _EACH, _TURN)
+        taken = in_turns((ours, theirs), clock, rounds, budget, _EACH, _TURN)
         times = Times(min(times.ours, *taken[0]), min(times.theirs, *taken[1]))
         if not lost(times):
             break
@@ -82,7 +85,7 @@ def duel_of_wholes(
 
     ``earlier``: the gain of another draft of the net, if it has any. One below that is not taken.
     """
-    times = duel(ours, theirs, clock, (0.0,))
+    times = duel(ours, theirs, clock, (0.0,), rounds=FEW)
     gain = times.gain
     if gain >= _CLEARLY or _CLEARLY * gain <= 1.0 or gain <= earlier > 1.0:
         return times

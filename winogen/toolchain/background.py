@@ -10,7 +10,6 @@ import atexit
 import fcntl
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +21,8 @@ from winogen.errors import WinogenError
 from winogen.toolchain.fork import Lock
 
 if TYPE_CHECKING:
+    import subprocess
+
     from winogen.toolchain.loader import Build
 
 _PROGRAM = """
@@ -72,6 +73,8 @@ def _leave() -> None:
 
 
 def _started() -> subprocess.Popen[bytes]:
+    import subprocess
+
     worker = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         stdin=subprocess.PIPE,

@@ -26,11 +26,8 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
-import tempfile
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -67,7 +64,9 @@ def cache_dir() -> Path:
         if path.is_absolute():
             return path
     # A user whom the system does not know has no home; as in a container with a user by number.
-    return Path(tempfile.gettempdir()) / f"winogen-{os.geteuid()}"
+    from tempfile import gettempdir
+
+    return Path(gettempdir()) / f"winogen-{os.geteuid()}"
 
 
 def path_of(variable: str, text: str) -> Path:
@@ -92,7 +91,7 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises OSError if it cannot be written, and leaves what was there.
     """
     trust.make_folder(path.parent)
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
+    draft = path.with_name(f"{path.name}.{_unique()}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
@@ -102,14 +101,27 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
+def remove_tree(folder: Path) -> None:
+    """Remove a folder, as much of it as can be."""
+    from shutil import rmtree  # with all kinds of archives, which an import need not wait for
+
+    rmtree(folder, ignore_errors=True)
+
+
+def _unique() -> str:
+    return os.urandom(6).hex()
+
+
 @lru_cache(maxsize=1)
 def _private_root() -> Path:
-    root = Path(tempfile.mkdtemp(prefix="winogen-"))
+    from tempfile import mkdtemp
+
+    root = Path(mkdtemp(prefix="winogen-"))
     owner = os.getpid()
 
     def remove() -> None:
         if os.getpid() == owner:  # not in a forked child
-            shutil.rmtree(root, ignore_errors=True)
+            remove_tree(root)
 
     atexit.register(remove)
     return root
@@ -234,7 +246,7 @@ class KernelStore:
             except OSError:
                 continue  # somebody else swept it
             if old or folder.name.startswith(f"building-{key}-"):
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
 
     @contextmanager
     def workbench(self, key: str | None) -> Iterator[Path]:
@@ -243,12 +255,12 @@ class KernelStore:
         ``key`` is None without its lock: `sweep` takes every "building-<key>-" folder away because
         only the holder of the lock makes one, all others just age.
         """
-        folder = self.root / f"building-{key or 'unlocked'}-{uuid.uuid4().hex[:12]}"
+        folder = self.root / f"building-{key or 'unlocked'}-{_unique()}"
         trust.make_folder(folder)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def publish(
         self, folder: Path, entry: Path, facts: dict[str, Any], product: str = LIBRARY
@@ -272,9 +284,9 @@ class KernelStore:
     def discard(self, entry: Path) -> None:
         """Remove an entry; a process that has its library open keeps the file."""
         # Renamed first, so that nobody sees a partly deleted entry.
-        rubbish = self.root / f"building-rubbish-{uuid.uuid4().hex[:12]}"
+        rubbish = self.root / f"building-rubbish-{_unique()}"
         os.rename(entry, rubbish)
-        shutil.rmtree(rubbish, ignore_errors=True)
+        remove_tree(rubbish)
 
     def keep_failure(self, entry: Path, source: Path, message: str) -> Path:
         """Keep the source and message of a failed compile for people; return the source's path."""

@@ -7,10 +7,7 @@ import json
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -162,15 +159,21 @@ def lack(words: str | None, path: str | None) -> str:
 
 def _program(name: str) -> str | None:
     # Absolute, since it is run in other folders. Links are left: ccache goes by its name.
-    path = shutil.which(name)
+    path = _which(name)
     return None if path is None else os.path.abspath(path)
+
+
+def _which(name: str, path: str | None = None) -> str | None:
+    from shutil import which  # with all kinds of archives, which an import need not wait for
+
+    return which(name, path=path)
 
 
 def _packaged() -> tuple[str, ...] | None:
     """The program of the package ziglang, which `python -m ziglang cc` would start."""
     found = find_spec("ziglang")
     for folder in (found and found.submodule_search_locations) or ():
-        program = shutil.which("zig", path=folder)
+        program = _which("zig", folder)
         if program is not None:
             return os.path.abspath(program), "cc"
     return None
@@ -218,7 +221,9 @@ def _remember(memo: Path, compiler: Compiler) -> None:
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
-    with tempfile.TemporaryDirectory(prefix="winogen-") as aside:  # zig leaves a.o where it runs
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="winogen-") as aside:  # zig leaves a.o where it runs
         macros = _ask(command, aside, "-dM", "-E", "-x", "c", os.devnull)
         version = (_ask(command, aside, "--version").splitlines() or [""])[0]
     gnu = re.search(r"#define __GNUC__ (\d+)", macros)
@@ -236,10 +241,12 @@ def _takes(command: tuple[str, ...], flag: str) -> bool:
 
 
 def _ask(command: tuple[str, ...], folder: str, *words: str) -> str:
+    from subprocess import CalledProcessError
+
     try:
         answer = finished([*command, *words], cwd=Path(folder))
         answer.check_returncode()
-    except (OSError, subprocess.CalledProcessError) as problem:
+    except (OSError, CalledProcessError) as problem:
         raise CompilerNotFound(
             f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
         ) from problem

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from winogen.errors import CompilerNotFound
+
+if TYPE_CHECKING:
+    import subprocess
 
 _generation = 0  # how many forks this process is away from the one that was started afresh
 _starting = threading.Lock()  # held while a program is started, and while this process forks
@@ -32,6 +35,8 @@ def finished(
 
     Raises OSError if it cannot be started, and CompilerNotFound in an isolated subinterpreter.
     """
+    import subprocess  # only who compiles waits for it
+
     pipe = subprocess.PIPE
     with _starting:
         try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,7 @@ class Meter:
     @property
     def spread(self) -> float:
         """How much faster the fastest round was than a usual one."""
-        return self.rate / median(self.rounds)
+        return self.rate / float(np.median(self.rounds))
 
     def prepare(self) -> None:
         """Get ready for a round."""

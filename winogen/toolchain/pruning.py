@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -169,7 +168,9 @@ def _remove(item: Item, root: Path) -> bool:
         if item.kind == "kernels":
             KernelStore(root).discard(item.path)
         elif item.path.is_dir() and not item.path.is_symlink():
-            shutil.rmtree(item.path)
+            from shutil import rmtree
+
+            rmtree(item.path)
         else:
             item.path.unlink()
     except OSError:

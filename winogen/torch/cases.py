@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -16,8 +16,10 @@ from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
 _SEED = 20
-# What is added to heights and widths; the second is for models that want multiples.
-_LARGER = ((1, 2), (32, 64))
+# What is added to heights and widths, or to half of them; the second is for models that want
+# multiples.
+_MORE = ((1, 2), (32, 64))
+_LARGE = 96  # maps of so many rows and columns are halved
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
 PERTURBED = 1e-6  # relative to every number of an input
 
@@ -148,42 +150,87 @@ def described(inputs: Sequence[Any]) -> str:
 def _others(
     tensors: Sequence[Tensor], accepted: Sequence[Case]
 ) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield names and tensors; ``accepted`` grows by the cases that the model takes."""
+    """Yield names and tensors; ``accepted`` grows by the cases that the model takes.
+
+    Every call takes its time. So one has other numbers and the channels last, and one another batch
+    and another size, where a model takes both at once.
+    """
     generator = torch.Generator().manual_seed(_SEED)
     maps = list(filter(_is_map, tensors))
-    yield "other content", [_redrawn(tensor, generator) for tensor in tensors]
+    other = [_redrawn(tensor, generator) for tensor in tensors]
+    ways = [("other content", other)]
+    if maps:
+        ways.insert(0, ("other content, channels last", list(map(_channels_last, other))))
+    yield from _first(ways, accepted)
     if not maps:
         return
-    yield (
-        "channels last",
-        [
-            t.contiguous(memory_format=memory_format(CHANNELS_LAST, t.dim()))
-            if t.dim() in (4, 5)
-            else t
-            for t in tensors
-        ],
-    )
-    batch = maps[0].shape[0]
+    batch, *_, height, width = maps[0].shape
+    more = f"a batch of {batch + 1}"
+    sizes = list(_other_sizes(height, width))
     if batch:
-        yield (
-            f"a batch of {batch + 1}",
-            [
-                torch.cat([t, t[:1].flip(-1)]) if t.dim() and t.shape[0] == batch else t
-                for t in tensors
-            ],
+        both = (
+            (f"{more} of {high}x{wide} pixels", _resized(tensors, generator, high, wide, batch))
+            for high, wide in sizes
         )
-    for high, wide in _LARGER:
-        height, width = (size + more for size, more in zip(maps[0].shape[-2:], (high, wide)))
         before = len(accepted)
-        yield (
-            f"{height}x{width} pixels",
-            [
-                _LOUD * _redrawn(t, generator, _larger(t.shape, high, wide)) if _is_map(t) else t
-                for t in tensors
-            ],
-        )
-        if len(accepted) > before:  # of two other sizes one is enough
+        yield from _first(both, accepted)
+        if len(accepted) > before:
             return
+        yield more, [_one_more(t) if t.dim() and len(t) == batch else t for t in tensors]
+    alone = (
+        (f"{high}x{wide} pixels", _resized(tensors, generator, high, wide)) for high, wide in sizes
+    )
+    yield from _first(alone, accepted)
+
+
+def _first(
+    ways: Iterable[tuple[str, list[Tensor]]], accepted: Sequence[Case]
+) -> Iterator[tuple[str, list[Tensor]]]:
+    """Yield names and tensors until a model takes one."""
+    before = len(accepted)
+    for way in ways:
+        if len(accepted) > before:
+            return
+        yield way
+
+
+def _other_sizes(height: int, width: int) -> Iterator[tuple[int, int]]:
+    """Sizes of maps: small ones are soon computed, but a model may want multiples or more."""
+    for high, wide in _MORE if min(height, width) >= _LARGE else ():
+        yield (height // 2 + high) // high * high, (width // 2 + wide) // wide * wide
+    for high, wide in _MORE:
+        yield height + high, width + wide
+
+
+def _resized(
+    tensors: Sequence[Tensor], generator: torch.Generator, high: int, wide: int, batch: int = 0
+) -> list[Tensor]:
+    """Tensors whose maps have another size, and where they have this ``batch`` one image more."""
+    height, width = next(filter(_is_map, tensors)).shape[-2:]
+    changed = []
+    for tensor in tensors:
+        shape = list(tensor.shape)
+        if _is_map(tensor):  # the depth of volumes changes with the rows
+            shape[2:-1] = [max(1, size + high - height) for size in shape[2:-1]]
+            shape[-1] = max(1, shape[-1] + wide - width)
+        if batch and shape and shape[0] == batch:
+            shape[0] += 1
+        if _is_map(tensor):
+            tensor = _LOUD * _redrawn(tensor, generator, shape)
+        elif shape != list(tensor.shape):
+            tensor = _one_more(tensor)
+        changed.append(tensor)
+    return changed
+
+
+def _one_more(tensor: Tensor) -> Tensor:
+    return torch.cat([tensor, tensor[:1].flip(-1)])
+
+
+def _channels_last(tensor: Tensor) -> Tensor:
+    if tensor.dim() not in (4, 5):
+        return tensor
+    return tensor.contiguous(memory_format=memory_format(CHANNELS_LAST, tensor.dim()))
 
 
 def _is_map(tensor: Tensor) -> bool:
@@ -191,14 +238,8 @@ def _is_map(tensor: Tensor) -> bool:
     return tensor.dim() in (4, 5) and tensor.is_floating_point()
 
 
-def _larger(shape: Sequence[int], high: int, wide: int) -> tuple[int, ...]:
-    """A shape with more rows and columns; the depth of volumes grows with the rows."""
-    deep = (size + high for size in shape[2:-2])
-    return (*shape[:2], *deep, shape[-2] + high, shape[-1] + wide)
-
-
 def _redrawn(
-    tensor: Tensor, generator: torch.Generator, shape: tuple[int, ...] | None = None
+    tensor: Tensor, generator: torch.Generator, shape: Sequence[int] | None = None
 ) -> Tensor:
     """Numbers of about the same size; what is no float is turned around."""
     if not tensor.is_floating_point() or not tensor.numel():

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from winogen.tasks.duel import Times, duel, duel_of_wholes
+from winogen.tasks.duel import FEW, Times, duel, duel_of_wholes
 from winogen.tasks.turns import clock_of
 from winogen.torch.calling import Calls, clones
 
@@ -30,7 +30,7 @@ class Rivals:
 
     def challenge(self, name: str, other: Model) -> None:
         """Make ``other`` the best if it is faster."""
-        times = self._duel(other, partial(duel, seconds=_RIVALS))
+        times = self._duel(other, partial(duel, seconds=_RIVALS, rounds=FEW))
         if times.ours < times.theirs:
             self.best, self.name = other, name
 
