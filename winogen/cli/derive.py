@@ -25,7 +25,8 @@ EXAMPLE = (
     "Example: winogen derive 4 3 --points 0,1,-1,1/2,-2,inf\n\n"
     "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json\n\n"
     "Example: winogen derive 4 3 --order huffman --format c\n\n"
-    "Example: winogen derive 4 3 --stride 2 --format wgsl"
+    "Example: winogen derive 4 3 --stride 2 --format wgsl\n\n"
+    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format fixed --channels 256"
 )
 
 
@@ -37,6 +38,7 @@ class Format(str, Enum):
     latex = "latex"
     numpy = "numpy"
     c = "c"
+    fixed = "fixed"
     neon = "neon"
     cuda = "cuda"
     opencl = "opencl"
@@ -80,6 +82,16 @@ def derive(
         "(smallest partial sums first), pairwise or naive.",
     ),
     format: Format = typer.Option(Format.text, help="Output format."),
+    bits: int = typer.Option(
+        None,
+        min=2,
+        max=16,
+        help="Integers of so many bits as inputs and filters: how wide all becomes. With --format "
+        "fixed, 8 by default.",
+    ),
+    channels: int = typer.Option(
+        1, min=1, help="Channels whose products are summed, with --format fixed."
+    ),
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
     ),
@@ -106,6 +118,20 @@ def derive(
             f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: "
             f"n <= {LARGEST} by default, else give --points or --moduli"
         )
+    if bits is not None and format not in (Format.text, Format.fixed):
+        raise InvalidValue(
+            f"bits: got it with --format {format.value}; allowed: with text and fixed"
+        )
+    if channels > 1 and format is not Format.fixed:
+        raise InvalidValue(f"channels: got it with --format {format.value}; allowed: with fixed")
+    if order != "program" and (format is Format.fixed or bits is not None):
+        raise InvalidValue(
+            f"order: got {order} for integers, whose sums are exact in any order; allowed: program"
+        )
+    if format is Format.fixed:
+        algorithm, _ = transforms.derive(m, r, points, moduli, stride)
+        typer.echo(_integers(algorithm, points, moduli, bits or 8, channels), nl=False)
+        return
     default = points is moduli is None and order == "program"
     if format.has_programs_only and default and transforms.is_shipped(m, r, stride=stride):
         # As it ships, without any algebra.
@@ -128,6 +154,8 @@ def derive(
             typer.echo(_json(algorithm, programs, order))
         else:
             typer.echo(_text(algorithm, programs, stages, source, order))
+            if bits is not None:
+                typer.echo(_widths(algorithm, bits))
 
 
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
@@ -194,6 +222,52 @@ def _file(
     default = points is moduli is None
     kind = "header" if format is Format.c else format.value
     return kept([kind, textbook.digest(algorithm), made_of, default, order], render, check)
+
+
+def _integers(
+    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, bits: int, channels: int
+) -> str:
+    """A header that computes in integers."""
+    from winogen.codegen import fixed, transforms
+    from winogen.fixed import integral
+    from winogen.progress import working
+
+    m, r, stride = algorithm.m, algorithm.r, algorithm.stride
+    origin = {"points": algorithm.points, "moduli": algorithm.moduli}
+    given = {"points": points, "moduli": moduli}
+    made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
+    command = transforms.derive_command(m, r, "fixed", made_of, stride=stride)
+    command += f" --bits {bits}" + (f" --channels {channels}" if channels > 1 else "")
+    made = integral(algorithm)
+    widths = fixed.widths(made, bits, bits, channels)
+    with working(f"searching for short programs of F({m}, {r})"):
+        name = f"{transforms.entry_name(m, r, stride=stride)}_int{bits}"
+        return fixed.render(made, widths, name, command)
+
+
+def _widths(algorithm: BilinearAlgorithm, bits: int) -> str:
+    """What integers of so many bits become."""
+    from winogen.codegen.fixed import told, with_fewer_bits
+    from winogen.fixed import integral
+    from winogen.fixed.ranges import signed
+
+    made, given = integral(algorithm), signed(bits)
+    rows = [["integers", "one axis", "bits", "both axes", "bits"]]
+    rows += [["inputs", str(given), str(bits), str(given), str(bits)]]
+    for kind in ("input", "filter"):
+        one, both = (made.operands(kind, given, axes) for axes in (1, 2))
+        rows += [[f"transformed {kind}s", str(one), str(one.bits), str(both), str(both.bits)]]
+    scales = []
+    for axes in (1, 2):
+        odd, power = made.divisor(axes)
+        scales.append(f"{odd} * 2^{power}" if odd > 1 else f"2^{power}")
+    rows += [["scale of results", scales[0], "", scales[1], ""]]
+    for sums in (32, 64):
+        most = [str(made.channels(given, given, sums, axes)) for axes in (1, 2)]
+        rows += [[f"channels, sums of {sums} bits", most[0], "", most[1], ""]]
+    lines = ["", *_aligned(rows, left=1)]
+    fewer = with_fewer_bits(made, given, given)
+    return "\n".join([*lines, *([f"  {told(fewer, given, given)}"] if fewer else [])])
 
 
 def _json(algorithm: BilinearAlgorithm, programs: Programs | None, order: str) -> str:

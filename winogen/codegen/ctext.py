@@ -94,7 +94,7 @@ def routine(
     """
     spelling = spelling or spelling_of_c()
     first = spelling.first
-    names = _names(program, target)
+    names = names_of(program, target)
     place = {name: f"{source}[{first + i}]" for i, name in enumerate(program.inputs)}
     constants = _constants(program, spelling)
     reads = Counter(name for s in program.statements for name in s.operands)
@@ -148,7 +148,7 @@ def commented(text: str) -> str:
     return text.replace("*/", "*\\/").replace("/*", "/\\*")
 
 
-def _names(program: Program, target: str) -> dict[str, str]:
+def names_of(program: Program, target: str) -> dict[str, str]:
     """Name each value: inputs keep theirs, outputs are v0, v1, ..., others t0, t1, ... in order.
 
     A value that is several outputs is named after the first of them.
