@@ -1,13 +1,15 @@
 """Headers that compute in integers: compiled with sanitizers, equal to direct convolution."""
 
+import re
+import shutil
 import subprocess
 
-import cffi
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from winogen import cook_toom, winograd
+from winogen.algebra import strided
 from winogen.cli.app import app
 from winogen.codegen import fixed
 from winogen.errors import InvalidValue
@@ -17,29 +19,38 @@ from winogen.toolchain import find_compiler
 
 FRACTIONS = "0, 5/8, -3/2, inf"
 GAUSSIAN = "x, x-1, x+1, x^2+1, inf"
-_TILE = """
-#include <string.h>
+_LAYER = """
+#include <stdio.h>
+#include <stdlib.h>
 #include "tile.h"
-void tile(const void *d, const void *g, int64_t channels, int64_t *y)
-{{
-    enum {{ N = {guard}_N, R = {guard}_R, P = {guard}_PRODUCTS, M = {guard}_M }};
-    {name}_sum_t p[P * P];
-    {name}_result_t out[M * M];
-    memset(p, 0, sizeof p);
-    for (int64_t c = 0; c < channels; c++) {{
-        {name}_word_t u[P * P], v[P * P];
-        {name}_input_2d((const {name}_input_t *)d + c * N * N, N, v);
-        {name}_filter_2d((const {name}_filter_t *)g + c * R * R, R, u);
-        {name}_add_products(u, v, p);
-    }}
-    {name}_output_2d(p, out, M);
-    for (int k = 0; k < M * M; k++)
-        y[k] = out[k];
-}}
+int main(void)
+{
+    int32_t of[5]; /* height, width, channels, padding, filters */
+    if (fread(of, sizeof of, 1, stdin) != 1)
+        return 1;
+    enum { R = WINOGEN_TILE_R, P = WINOGEN_TILE_PRODUCTS, S = WINOGEN_TILE_STRIDE };
+    const int rows = (of[0] + 2 * of[3] - R) / S + 1, cols = (of[1] + 2 * of[3] - R) / S + 1;
+    const size_t inputs = (size_t)(of[0] * of[1] * of[2]), taps = (size_t)(of[4] * R * R * of[2]);
+    const size_t words = (size_t)(P * P * of[2]), outputs = (size_t)(rows * cols * of[4]);
+    winogen_tile_input_t *x = malloc(inputs * sizeof *x);
+    winogen_tile_filter_t *w = malloc(taps * sizeof *w);
+    winogen_tile_word_t *u = malloc((size_t)of[4] * words * sizeof *u);
+    winogen_tile_word_t *v = malloc(words * sizeof *v);
+    winogen_tile_result_t *y = malloc(outputs * sizeof *y);
+    if (fread(x, sizeof *x, inputs, stdin) != inputs || fread(w, sizeof *w, taps, stdin) != taps)
+        return 2;
+    winogen_tile_filters(w, of[4], of[2], u);
+    winogen_tile_layer(x, of[0], of[1], of[2], of[3], u, of[4], v, y);
+    for (size_t k = 0; k < outputs; k++)
+        printf("%lld\\n", (long long)y[k]);
+    free(x), free(w), free(u), free(v), free(y);
+    return 0;
+}
 """
-_STRICT = "-std=c11 -O1 -Wall -Wextra -Wconversion -Wpedantic -Werror -shared -fPIC".split()
-_SANITIZED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
-CASES = {
+_STRICT = "-std=c11 -O1 -Wall -Wextra -Wconversion -Wpedantic -Werror".split()
+_SANITIZED = "-fsanitize=undefined,address -fno-sanitize-recover=all".split()
+_ARM, _QEMU = "arm-linux-gnueabihf-gcc", "qemu-arm"
+CASES = {  # what makes an algorithm, the bits of its inputs, channels, and bits of words and sums
     "f2_3": (lambda: cook_toom(2, 3), 8, 3640, (16, 32)),
     "f4_3": (lambda: winograd(4, 3, GAUSSIAN), 8, 910, (16, 32)),
     "odd": (lambda: cook_toom(3, 3, "0, 1, -1, 2, inf"), 8, 3640, (16, 32)),
@@ -47,56 +58,73 @@ CASES = {
     "fractions": (lambda: cook_toom(3, 2, FRACTIONS), 8, 5, (32, 64)),
     "16 bits": (lambda: cook_toom(2, 2), 16, 40, (32, 64)),
     "one tap": (lambda: cook_toom(2, 1), 4, 9, (16, 32)),
+    "strided": (lambda: strided(2, 3, 2), 8, 7, (16, 32)),
 }
 
 
-@pytest.fixture(params=CASES)
-def tile(request, tmp_path):
-    """An algorithm, its widths, and its compiled tile: (d, g) -> y of int64."""
-    make, bits, channels, expected = CASES[request.param]
+def compiled(name, command, folder):
+    """An algorithm, its widths, its most channels, and the program of its layers."""
+    make, bits, channels, expected = CASES[name]
     made = integral(make())
     found = fixed.widths(made, bits, bits, channels)
     assert (found.word, found.sums) == expected and found.channels >= channels
-    (tmp_path / "tile.h").write_text(fixed.render(made, found, "tile", "a test"))
-    source = _TILE.format(name="winogen_tile", guard="WINOGEN_TILE")
-    (tmp_path / "tile.c").write_text(source)
-    library = tmp_path / "tile.so"
-    command = [*find_compiler().command, *_STRICT, *_SANITIZED, str(tmp_path / "tile.c")]
-    subprocess.run([*command, "-o", str(library)], check=True)
-    ffi = cffi.FFI()
-    ffi.cdef("void tile(const void *d, const void *g, int64_t channels, int64_t *y);")
-    lib = ffi.dlopen(str(library))
-
-    def run(d, g):
-        kind = "int8" if bits <= 8 else "int16"
-        d, g = (np.ascontiguousarray(x, kind) for x in (d, g))
-        y = np.full((made.algorithm.m,) * 2, -77, np.int64)
-        pointers = [ffi.cast("void *", x.ctypes.data) for x in (d, g)]
-        lib.tile(*pointers, len(d), ffi.cast("int64_t *", y.ctypes.data))
-        return y
-
-    return made, found, channels, run
+    (folder / "tile.h").write_text(fixed.render(made, found, "tile", "a test"))
+    (folder / "layer.c").write_text(_LAYER)
+    program = folder / "layer"
+    subprocess.run([*command, str(folder / "layer.c"), "-o", str(program)], check=True)
+    return made, found, channels, program
 
 
-def _direct(d, g):
-    m = d.shape[1] - g.shape[1] + 1
-    windows = np.lib.stride_tricks.sliding_window_view(d.astype(np.int64), g.shape[1:], (1, 2))
-    assert windows.shape[1:3] == (m, m)
-    return np.einsum("cijkl,ckl->ij", windows, g.astype(np.int64))
+def run(command, made, found, x, w, padding):
+    """What the program makes of x, height x width x channels, and w, filters x r x r x channels."""
+    height, width, channels = x.shape
+    sizes = np.array([height, width, channels, padding, len(w)], np.int32)
+    kind = "int8" if found.inputs.bits <= 8 else "int16"
+    data = b"".join(array.tobytes() for array in (sizes, x.astype(kind), w.astype(kind)))
+    done = subprocess.run(command, input=data, capture_output=True, check=True)
+    return np.array(done.stdout.split(), np.int64)
 
 
-def test_a_tile_equals_direct_convolution(tile):
-    made, found, channels, run = tile
-    n, r = made.algorithm.n, made.algorithm.r
-    random = np.random.default_rng(1)
-    for count in (1, 2, channels):
-        d = random.integers(found.inputs.low, found.inputs.high + 1, (count, n, n))
-        g = random.integers(found.filters.low, found.filters.high + 1, (count, r, r))
-        assert (run(d, g) == _direct(d, g)).all()
-    for one in found.inputs:  # the largest results of as many channels as allowed
+def direct(x, w, padding, stride):
+    """The same in integers, height x width x filters, one after the other."""
+    x = np.pad(x.astype(np.int64), [(padding, padding)] * 2 + [(0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[1:3], (0, 1))
+    return np.einsum("ijckl,fklc->ijf", windows[::stride, ::stride], w.astype(np.int64)).ravel()
+
+
+def check(command, made, found, most):
+    """Random layers, and the largest results of as many channels as are allowed."""
+    random, r, s = np.random.default_rng(1), made.algorithm.r, made.algorithm.stride
+    for height, width, channels, padding, filters in ((5, 7, 3, 1, 2), (4, 9, 4, 0, 3)):
+        x = random.integers(found.inputs.low, found.inputs.high + 1, (height, width, channels))
+        w = random.integers(found.filters.low, found.filters.high + 1, (filters, r, r, channels))
+        y = run(command, made, found, x, w, padding)
+        assert (y == direct(x, w, padding, s)).all()
+    for one in found.inputs:
         for other in found.filters:
-            d, g = np.full((channels, n, n), one), np.full((channels, r, r), other)
-            assert (run(d, g) == _direct(d, g)).all()
+            x, w = np.full((r, r, most), one), np.full((1, r, r, most), other)
+            assert (run(command, made, found, x, w, 0) == direct(x, w, 0, s)).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_equals_direct_convolution(name, tmp_path):
+    command = [*find_compiler().command, *_STRICT, *_SANITIZED]
+    made, found, most, program = compiled(name, command, tmp_path)
+    check([program], made, found, most)
+
+
+@pytest.mark.parametrize("name", ["f4_3", "many channels"])
+@pytest.mark.skipif(
+    not (shutil.which(_ARM) and shutil.which(_QEMU)), reason=f"needs {_ARM} and {_QEMU}"
+)
+def test_so_it_does_by_two_products_at_once(name, tmp_path):
+    command = [_ARM, *_STRICT, "-static", "-march=armv7-a+simd", "-mfloat-abi=hard"]
+    made, found, most, program = compiled(name, command, tmp_path)
+    listing = subprocess.run(
+        ["arm-linux-gnueabihf-objdump", "-d", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(r"\tsmlal?d\t", listing)
+    check([_QEMU, program], made, found, most)
 
 
 def test_more_than_any_sum_holds_is_refused():

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 97  # of a line of comment
 _TYPES = (8, 16, 32, 64)  # bits
+# What ARM calls the instructions that add two products, by the bits of operands and sums.
+_DUAL = {(16, 32): "__smlad", (16, 64): "__smlald"}
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def render(made: Integral, found: Widths, name: str, command: str) -> str:
         "sum": f"u{result}",
         "result": result,
         "most": f"INT{found.sums}_MAX",
+        "dual": _DUAL.get((found.word, found.sums)),
     }
     text: str = (
         environment()
@@ -135,6 +138,7 @@ def render(made: Integral, found: Widths, name: str, command: str) -> str:
             m=algorithm.m,
             r=algorithm.r,
             n=algorithm.n,
+            stride=algorithm.stride,
             products=algorithm.products,
             scale=made.scale**2,
             odd=odd,
