@@ -1,8 +1,10 @@
 """Headers that compute in integers: compiled with sanitizers, equal to direct convolution."""
 
+import importlib.util
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,3 +154,14 @@ def test_the_command_line():
     ):
         refused = run("2", "3", *words)
         assert refused.exit_code and message in " ".join(refused.output.split())
+
+
+def test_a_cortex_m4_takes_fewer_instructions():
+    path = Path(__file__).parents[2] / "scripts" / "cortex_m4.py"
+    spec = importlib.util.spec_from_file_location("cortex_m4", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    if missing := [tool for tool in script.TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}")
+    ours, direct = script.counted("F(4x4,3x3)", 8, 32, 16)  # exits where results differ
+    assert 0 < ours < direct
