@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from conv.conftest import quick_kernels  # noqa: E402, F401
 from graph import torch_nets as nets  # noqa: E402
+from optimized import same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
@@ -39,18 +40,8 @@ from winogen.torch import (  # noqa: E402
 from winogen.torch.functional import LayerOptions  # noqa: E402
 from winogen.torch.preparing import tidy  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
-from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
-
-
-def same(ours, theirs, tolerance=1e-5):
-    assert ours.shape == theirs.shape
-    assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()
-
-
-def segments(model):
-    return [m for m in model.winogen_fast.body.modules() if isinstance(m, SegmentModule)]
 
 
 def owner(array):

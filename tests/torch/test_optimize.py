@@ -2,7 +2,6 @@
 
 import copy
 import io
-import itertools
 import pickle
 
 import pytest
@@ -11,44 +10,15 @@ torch = pytest.importorskip("torch")
 
 from conv.conftest import quick_kernels  # noqa: E402, F401
 from graph import torch_nets as nets  # noqa: E402
+from optimized import inside, made, same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
-from winogen.graph import Conv, GlobalAverage, ceilings, measured, segment  # noqa: E402
-from winogen.tasks import duel  # noqa: E402
-from winogen.tasks.duel import Times  # noqa: E402
-from winogen.toolchain import cache_dir  # noqa: E402
-from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
-from winogen.torch.segment_op import SegmentModule  # noqa: E402
+from winogen.graph import Conv, GlobalAverage, ceilings  # noqa: E402
+from winogen.torch import optimize, report  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
-
-
-def tensors(output):
-    if isinstance(output, torch.Tensor):
-        return [output]
-    items = output.values() if isinstance(output, dict) else output
-    return [t for item in items if not isinstance(item, int) for t in tensors(item)]
-
-
-def same(ours, theirs, tolerance=1e-5):
-    for one, other in zip(tensors(ours), tensors(theirs), strict=True):
-        assert one.shape == other.shape and one.dtype == other.dtype
-        assert (one - other).abs().max() <= tolerance * other.abs().max()
-
-
-def made(net):
-    return nets.normalized(net())
-
-
-def inside(model):
-    """What runs: the body of segments, or the copy itself."""
-    return model.winogen_model if model.winogen_fast is None else model.winogen_fast.body
-
-
-def segments(model):
-    return [module for module in inside(model).modules() if isinstance(module, SegmentModule)]
 
 
 @pytest.mark.parametrize("net", nets.ALL, ids=lambda net: net.__name__)
@@ -214,216 +184,6 @@ def test_named_and_typed_layers_stay_with_torch(x):
     with torch.no_grad():
         same(by_name(x), model(x))
         same(by_type(x), model(x))
-
-
-def test_layers_that_torch_computes_faster_stay_with_torch(x, monkeypatch):
-    """Every third one, with all that was fused into it: the others are still segments."""
-    turns = itertools.cycle([Times(2.0, 1.0), Times(1.0, 2.0), Times(1.0, 2.0)])
-    monkeypatch.setattr(deciding, "_timed", lambda *layer: next(turns))
-    monkeypatch.setattr(duel, "is_every_layer", lambda: False)
-    for net in (nets.Residual, nets.Activations, nets.Padded, nets.RRDB):
-        model = made(net)
-        ours = optimize(model, x)
-        kinds = {row.runs == "torch" for row in report(ours).rows}
-        assert kinds == {True, False} and segments(ours)
-        assert "torch is faster" in str(report(ours))
-        with torch.no_grad():
-            same(ours(x), model(x))
-        again = pickle.loads(pickle.dumps(ours))
-        with torch.no_grad():
-            assert torch.equal(again(x), ours(x))
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """``clock(lost, original, folded, cut, uncut)``: a layer torch's, and seconds of wholes."""
-
-    def set_times(lost, original, folded, cut, uncut=None):
-        turns = itertools.chain([Times(2.0, 1.0)] * lost, itertools.repeat(Times(1.0, 2.0)))
-        monkeypatch.setattr(deciding, "_timed", lambda *layer: next(turns))
-        for module in (duel, drafting):
-            monkeypatch.setattr(module, "is_every_layer", lambda: False)
-        wholes_of_ours = iter((cut, uncut))
-
-        def rivals(ours, theirs, clock, **rest):
-            ours(), theirs()
-            return Times(folded, original)
-
-        def whole(ours, theirs, clock, **rest):
-            ours(), theirs()
-            return Times(next(wholes_of_ours), min(original, folded))
-
-        monkeypatch.setattr(wholes, "duel", rivals)
-        monkeypatch.setattr(wholes, "duel_of_wholes", whole)
-
-    return set_times
-
-
-def test_a_whole_that_is_no_faster_is_torch_s(x, clock):
-    model = made(nets.Residual)
-    clock(0, original=2.0, folded=3.0, cut=2.0)
-    ours = optimize(model, x)
-    assert ours.winogen_fast is None and report(ours).whole == (2.0, 2.0)
-    assert "torch, as it is, 2e+03 ms, winogen 2e+03 ms; torch's is kept" in str(report(ours))
-    assert {(row.runs, row.error) for row in report(ours).rows} == {("torch", None)}
-    assert report(ours).layout == "the input's"
-    errors = report(ours).errors  # of what is returned
-    assert errors.ours == errors.theirs and errors.ours_l2 == errors.theirs_l2
-    with torch.no_grad():
-        assert torch.equal(ours(x), model(x))
-
-
-def test_torch_s_best_way_is_returned(x, clock):
-    model = made(nets.Residual)
-    clock(0, original=4.0, folded=2.0, cut=3.0)
-    ours = optimize(model, x)
-    kinds = {type(module) for module in inside(ours).modules()}
-    assert not segments(ours) and nn.BatchNorm2d not in kinds
-    weights = [m.weight for m in inside(ours).modules() if getattr(m, "kind", "") == "conv"]
-    assert weights and all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
-    assert "normalizations folded" in str(report(ours)) and report(ours).layout == "NHWC"
-    with torch.no_grad():
-        exact = copy.deepcopy(model).double()(x.double())
-        off = (ours(x) - exact).abs().max() / exact.abs().max()
-    assert report(ours).errors.ours == pytest.approx(float(off), rel=1e-6)
-    for again in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
-        with torch.no_grad():
-            same(again(x), model(x))
-
-
-@pytest.mark.parametrize("uncut, count", ((1.0, 5), (3.0, 4)))
-def test_a_slower_layer_is_kept_where_the_whole_is_faster(x, clock, uncut, count):
-    model = made(nets.Residual)
-    clock(1, original=4.0, folded=5.0, cut=2.0, uncut=uncut)
-    ours = optimize(model, x)
-    rows = report(ours).rows
-    assert sum(row.runs != "torch" for row in rows) == len(rows) - 5 + count
-    assert report(ours).whole == (min(uncut, 2.0), 4.0)
-    with torch.no_grad():
-        same(ours(x), model(x))
-
-
-@pytest.mark.parametrize("wrong", (False, True))
-def test_the_fastest_draft_is_proven_and_where_it_is_wrong_the_next(x, clock, monkeypatch, wrong):
-    model = made(nets.Residual)
-    clock(1, original=4.0, folded=5.0, cut=2.0, uncut=1.0)
-    proven, prove, different = [], drafting.unproven, drafting.disagreement
-    answers = iter(("it differs",) * wrong)
-    monkeypatch.setattr(drafting, "unproven", lambda *given: proven.append(1) or prove(*given))
-    monkeypatch.setattr(
-        drafting, "disagreement", lambda *given: next(answers, "") or different(*given)
-    )
-    ours = optimize(model, x)
-    assert report(ours).whole == ((2.0, 4.0) if wrong else (1.0, 4.0))
-    assert len(proven) == 1 + wrong and next(answers, None) is None
-    with torch.no_grad():
-        same(ours(x), model(x))
-
-
-@pytest.fixture
-def remembering(monkeypatch, tmp_path):
-    """What is measured is kept in a folder of this test."""
-    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
-
-
-@pytest.mark.parametrize(
-    "lost, original, folded, cut, uncut",
-    (
-        (0, 4.0, 5.0, 2.0, None),
-        (1, 4.0, 5.0, 2.0, 1.0),
-        (1, 4.0, 5.0, 1.0, 2.0),
-        (0, 4.0, 2.0, 3.0, 0),
-    ),
-    ids=("winogen", "uncut", "cut", "folded"),
-)
-def test_a_net_is_measured_once(
-    x, clock, remembering, monkeypatch, lost, original, folded, cut, uncut
-):
-    model = made(nets.Residual)
-    clock(lost, original, folded, cut, uncut)
-    first = optimize(model, x)
-    drafts, make = [], drafting.Drafts.made
-    monkeypatch.setattr(
-        drafting.Drafts, "made", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
-    )
-    for module, name in ((deciding, "_timed"), (wholes, "duel"), (wholes, "duel_of_wholes")):
-        monkeypatch.setattr(module, name, None)
-    for name in ("unproven", "Reference"):  # of the same numbers
-        monkeypatch.setattr(drafting, name, None)
-    again = optimize(model, x)
-    assert drafts == [uncut == 1.0]
-    assert report(again).rows == report(first).rows
-    assert report(again).whole == report(first).whole and report(again).day
-    assert f"measured on {report(again).day}: torch" in str(report(again))
-    with torch.no_grad():
-        assert torch.equal(again(x), first(x))
-    assert report(again).errors == report(first).errors
-    for other in (torch.randn(1, 3, 14, 10), x.contiguous(memory_format=torch.channels_last)):
-        with pytest.raises(TypeError):
-            optimize(model, other)
-    with pytest.raises(TypeError):
-        optimize(model, x, tolerance=1e-3)
-
-
-def test_a_known_net_is_compared_by_its_own_kernels(clock, remembering, monkeypatch):
-    """On other sizes, too, for which others would be faster."""
-    model, x = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 7, 7)
-    clock(0, original=4.0, folded=5.0, cut=2.0)
-    first, wanted, compile_all = optimize(model, x), set(), segment.compile_all
-    bound = [one for module in segments(first) for one in module.segment._bound.values()]
-    own = {spec for one in bound for spec in one.planned.specs}
-    monkeypatch.setattr(
-        segment, "compile_all", lambda specs: wanted.update(specs) or compile_all(specs)
-    )
-    optimize(model, x)
-    assert wanted == own
-
-
-def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
-    """As accurately as they need: what was kept of others says nothing of them."""
-    model = made(nets.Residual)
-    clock(0, original=4.0, folded=5.0, cut=2.0)
-    usual = max(row.error for row in report(optimize(model, x)).rows)
-    monkeypatch.setattr(ceilings, "USUAL", 0.0)
-    monkeypatch.setattr(ceilings, "ENOUGH", 0.0)
-    monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
-    monkeypatch.setattr(ceilings, "CEILINGS", (None, usual * 0.99))
-    proven, prove = [], drafting.unproven
-    monkeypatch.setattr(drafting, "unproven", lambda *given: proven.append(1) or prove(*given))
-    with torch.no_grad():
-        next(model.parameters()).mul_(1.5)
-    clock(0, original=4.0, folded=5.0, cut=2.0)
-    careful = optimize(model, x)
-    assert proven and max(row.error for row in report(careful).rows) < usual
-    assert report(optimize(model, x)).rows == report(careful).rows and len(proven) == 1
-    monkeypatch.setattr(ceilings, "USUAL", 1e9)
-    with torch.no_grad():
-        next(model.parameters()).mul_(1.5)
-    assert max(row.error for row in report(optimize(model, x)).rows) == usual
-
-
-def test_a_proof_that_does_not_hold_is_made_again(x, clock, remembering, monkeypatch):
-    model = made(nets.Residual)
-    clock(0, original=4.0, folded=5.0, cut=2.0)
-    first = optimize(model, x)
-    different, answers = drafting.disagreement, iter(("it differs",))
-    monkeypatch.setattr(
-        drafting, "disagreement", lambda *given: next(answers, "") or different(*given)
-    )
-    again = optimize(model, x)
-    assert next(answers, None) is None
-    assert report(again).tracer == report(first).tracer and report(again).rows == report(first).rows
-
-
-def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):
-    model = made(nets.Residual)
-    clock(0, original=4.0, folded=5.0, cut=2.0)
-    optimize(model, x)
-    clock(0, original=4.0, folded=5.0, cut=3.0)
-    monkeypatch.setattr(deciding, "digest", lambda *facts: measured.digest("otherwise", *facts))
-    assert report(optimize(model, x)).whole == (3.0, 4.0)
 
 
 def test_memory_limit(x):

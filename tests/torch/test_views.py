@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from optimized import segments  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import winogen.torch  # noqa: E402
-from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
 
 class Block(nn.Module):
@@ -94,10 +94,6 @@ MODELS = {
     "softmax of maps": nn.Sequential(nn.Conv2d(16, 5, 3), nn.Softmax2d()),
     "instance norm": nn.Sequential(nn.Conv2d(16, 8, 3), nn.InstanceNorm2d(8), nn.ReLU()),
 }
-
-
-def segments(fast):
-    return [m for m in fast.winogen_fast.body.modules() if isinstance(m, SegmentModule)]
 
 
 @pytest.mark.parametrize("name", MODELS)
