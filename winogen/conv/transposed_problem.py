@@ -26,6 +26,7 @@ from winogen.typing import Algorithm, IntOrInts
 # How phases are computed, by the algorithms that users name.
 _TOGETHER: Algorithm = "mcmr"
 _ALONE = ("direct", "im2col")
+ORDINARY = ("padding_mode", "edge")  # options that transposed layers lack
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ class TransposedLayer:
             raise InvalidValue(
                 f"padding: got {options.padding!r}; allowed: numbers, with a transposed layer"
             )
+        for name in ORDINARY:
+            if getattr(options, name) != getattr(Options(), name):
+                raise InvalidValue(
+                    f'{name}: got "{getattr(options, name)}"; allowed: '
+                    f'"{getattr(Options(), name)}", with a transposed layer'
+                )
         ends = arguments.padding(options.padding, kernel, stride, dilation)
         padded = arguments.per_axis("output_padding", more, 0, rank)
         for one, s, d in zip(padded, stride, dilation):
