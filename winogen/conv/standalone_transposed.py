@@ -246,5 +246,5 @@ def _about(problem: TransposedProblem, spec: KernelSpec, calls: list[_Call]) -> 
         for call in calls
         if call.part.weight != ("none",)
     ]
-    direct = problem.batch * prod(problem.size) * prod(weight)
+    direct = problem.direct_multiplications
     return [*lines, f"multiplications {sum(counts):,} (direct, with what is left out: {direct:,})"]

@@ -197,6 +197,13 @@ class TransposedProblem:
         """The shape of the output, in its layout."""
         return self.output_shape_of(self.layer.sample.filters)
 
+    @property
+    def direct_multiplications(self) -> int:
+        """Multiplications of the definition, over the batch: N·H·W·C·(M/groups)·KH·KW, with the
+        inputs and taps of each axis. Those for outputs that padding leaves out count, too.
+        """
+        return self.batch * prod(self.size) * prod(self.layer.sample.weight_shape)
+
     def output_shape_of(self, channels: int) -> Sizes:
         """The same with other channels."""
         return self._shape(channels, self.output_size)
