@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, planner
+from winogen.conv import arguments, memory, planner, wisdom
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, prepare, remembered
 from winogen.conv.options import Options
@@ -24,6 +24,7 @@ from winogen.conv.problem import Seams
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
+from winogen.conv.wisdom import Wisdom
 from winogen.errors import InvalidValue
 from winogen.records import ARRAY_TYPES, Machine, Precision, Target
 from winogen.toolchain import host_target
@@ -64,7 +65,7 @@ def _way(
     environment: Environment,
 ) -> Way:
     """The way by which a problem is computed, bound to kernels."""
-    asked = ways(problem, seams, target, machine, stock_of(target))
+    asked = ways(problem, seams, target, machine, wisdom.current(target), stock_of(target))
     for number, (parts, request) in enumerate(asked, 1):
         try:
             bound = []
@@ -84,10 +85,14 @@ def ways(
     seams: Seams,
     target: Target,
     machine: Machine,
+    known: Wisdom | None = None,
     stock: Stock | None = None,
 ) -> list[tuple[list[Part], Request]]:
-    """Return the ways to compute a problem, the best by prediction first: with the phases of a
-    plane together, or each alone. Plans keep to a ``stock``.
+    """Return the ways to compute a problem, the best first: with the phases of a plane together, or
+    each alone.
+
+    Which is best is predicted, with what is ``known`` by measurements, and plans that keep to a
+    ``stock``.
     """
     layer = problem.layer
     lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
@@ -99,7 +104,7 @@ def ways(
         )
         if request is not None
     ]
-    return _by_preference(layer, asked, target, machine, stock) if len(asked) > 1 else asked
+    return _by_preference(layer, asked, target, machine, known, stock) if len(asked) > 1 else asked
 
 
 def requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
@@ -113,6 +118,7 @@ def _by_preference(
     asked: list[tuple[list[Part], Request]],
     target: Target,
     machine: Machine,
+    known: Wisdom | None,
     stock: Stock | None,
 ) -> list[tuple[list[Part], Request]]:
     """The ways in the order that `planner.ranked` has for candidates: by time and by error."""
@@ -121,7 +127,7 @@ def _by_preference(
         seconds = error = 0.0
         try:
             for part, own in requests(parts, replace(request, threads=1)):
-                best, *_ = planner.ranked(part.problem, own, target, machine, 1, None, stock)
+                best, *_ = planner.ranked(part.problem, own, target, machine, 1, known, stock)
                 seconds += best.seconds
                 wrong = planner.predicted_error(
                     part.problem.layer, best.choice, best.target or target
@@ -140,7 +146,8 @@ def _by_preference(
     first = able[0] if able else min(found, key=lambda way: way.error)
     if tolerance is None:
         first = planner.preferred(first, found, lambda way: way.error <= usual, planner.PATIENCE)
-    return [(way.parts, way.request) for way in (first, *found) if way is first or way in able]
+    others = [way for way in able if way is not first]
+    return [(way.parts, way.request) for way in (first, *others)]
 
 
 class TransposedConvolution:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,8 @@ def output_at(
     """Return one output by the definition, in float64."""
     image, filter, *position = place
     # Along each axis: the taps that meet the input, and the pixels that they meet.
-    taps, pixels = [], []
+    taps: list[Any] = []
+    pixels: list[Any] = []
     for axis, at in enumerate(position):
         for found, places in zip((taps, pixels), _met(layer, axis, at)):
             found.append(places)
@@ -72,8 +74,9 @@ def output_at(
     group, own = divmod(filter, layer.filters // layer.groups)
     first = group * channels
     filters = weight[first : first + channels, own] if layer.transposed else weight[filter]
-    patch = x[image, first : first + channels][(slice(None), *np.ix_(*pixels))]
-    part = filters[(slice(None), *np.ix_(*taps))]
+    every: Any = slice(None)
+    patch = x[image, first : first + channels][(every, *np.ix_(*pixels))]
+    part = filters[(every, *np.ix_(*taps))]
     return float(np.sum(patch.astype(np.float64) * part.astype(np.float64)))
 
 
