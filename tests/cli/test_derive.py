@@ -198,9 +198,11 @@ def test_programs_are_kept_until_they_are_damaged(winogen, monkeypatch, tmp_path
 
     with monkeypatch.context() as patch:
         patch.setattr(textbook, "search", fail)
-        patch.setattr(transforms, "load", fail)
+        patch.setattr(transforms, "_searched", fail)
+        transforms._load.cache_clear()
         assert winogen(*words).stdout == first
         path.write_text(path.read_text()[:-20])
+        transforms._load.cache_clear()
         assert isinstance(winogen(*words).exception, _Searched)
     assert winogen(*words).stdout == first
 

@@ -299,3 +299,24 @@ def test_a_layer_or_a_model(refused, winogen, tmp_path):
         "generate", "model.onnx", "--padding", "1", *here
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_transposed_layer(winogen, refused, tmp_path):
+    layer = ("--input", "1,4,8,8", "--weight", "4,6,3,3", "--transposed", "--stride", "2")
+    more = ("--output-padding", "1", "--isa", "generic", "--algorithm", "direct")
+    name = generate(winogen, tmp_path, *layer, *more)
+    text = (tmp_path / f"{name}.h").read_text()
+    assert name == "conv_transpose_8x8_4_6_3x3" and "output   1 x 6 x 18 x 18" in text
+    assert "--transposed --output-padding 1 --stride 2" in unwrapped(text)
+    there = ("-o", tmp_path / "out")
+    for words, message in (
+        (
+            (*layer, "--padding-mode", "reflect"),
+            "padding_mode: got 'reflect'; allowed: only without",
+        ),
+        ((*layer, "--dtype", "int8"), "dtype: got 'int8'; allowed: only without --transposed"),
+        ((*layer[:4], "--output-padding", "1"), "output_padding: got '1'; allowed: only with"),
+        (("model.onnx", "--transposed"), "--transposed: got True; allowed: only without a model"),
+    ):
+        assert message in refused("generate", *words, *there), message
+    assert not (tmp_path / "out").exists()

@@ -1,5 +1,6 @@
 """`load`: catalog entries without sympy, custom point sets, one object per request."""
 
+import json
 import os
 import subprocess
 import sys
@@ -129,3 +130,51 @@ def test_scaled_algorithms_differ_in_name():
     plain = winograd(2, 3, "x,x-1,x+1,inf")
     scaled = plain.scale(input=[1, 2, 2, 1])
     assert from_algorithm(plain).name != from_algorithm(scaled).name
+
+
+@pytest.mark.parametrize("points", ["0,3,inf", None])
+def test_what_was_searched_for_is_kept_for_later_processes(tmp_path, monkeypatch, points):
+    """Transforms and their complex products: proven again when they are read."""
+    from winogen.codegen import transforms
+    from winogen.toolchain import derived
+
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    monkeypatch.setattr(transforms, "_keeper", [derived.kept])
+    asked = (2, 2, points) if points else (2, 3)
+    made_of = {} if points else {"moduli": "x,x^2+3,inf"}
+
+    def forgotten():
+        transforms._load.cache_clear()
+        transforms.residues.cache_clear()
+        found = transforms.load(*asked, **made_of)
+        return found, transforms.residues(found)
+
+    first = forgotten()
+    files = sorted((tmp_path / "derived").iterdir())
+    assert len(files) == (1 if points else 2) and (first[1] is None) == bool(points)
+
+    class Searched(Exception):
+        pass
+
+    def fail(*arguments):
+        raise Searched
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms, "_searched", fail)
+        patch.setattr(transforms, "derive_residues", fail)
+        assert forgotten() == first
+        for file in files:
+            text = file.read_text()
+            data = json.loads(text)
+            made = data[0] if isinstance(data, list) else data
+            made["programs"]["input"] = made["programs"]["output"]
+            for damaged in (text[:-9], json.dumps(data), "[]"):
+                file.write_text(damaged)
+                with pytest.raises(Searched):
+                    forgotten()
+            file.write_text(text)
+            file.chmod(0o666)  # others may have written it
+            with pytest.raises(Searched):
+                forgotten()
+            file.chmod(0o600)
+    assert forgotten() == first

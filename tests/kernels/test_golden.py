@@ -18,6 +18,7 @@ from winogen.codegen.render import parts, render
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
+from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.kernels import gemm, weight_gradient
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
@@ -114,6 +115,11 @@ def standalone_files(isa=None):
             *(shape, weight),
             **{"isa": isa or "avx512", "name": "one", "algorithm": "direct", "dtype": "float16"},
             **{"padding_mode": "circular", "add": True, "activation": "relu", **options},
+        ),
+        "layer_transposed": standalone_transposed(
+            *((1, 3, 6, 7), (3, 5, 3, 3)),
+            **{"isa": isa or "neon", "name": "one", "stride": (1, 4), "padding": 1},
+            **{"algorithm": "direct", "add": True},
         ),
         "product": standalone_gemm(100, 64, 32, isa=isa or "neon", name="one"),
         "layer_of_bytes": standalone_quantized(

@@ -78,6 +78,19 @@ def test_mistakes(own, error, message):
         own.check([LAYER])
 
 
+def test_transposed_layers():
+    up = BenchLayer.from_dict({"name": "up", "input": [1, 8, 9, 9], "weight": [8, 8, 4, 4],
+                               "stride": 2, "transposed": True})  # fmt: skip
+    Own(options={"algorithm": "mcmr", "tile": 2, "layout": "NHWC"}).check([up])
+    for own, message in (
+        (Own(options={"algorithm": "winograd2d"}), 'got "winograd2d" for a transposed layer'),
+        (Own(options={"edge": "direct"}), 'edge: got "direct"; allowed: "discard"'),
+        (Own(dtype="int8"), "layers: got up, a transposed layer; allowed: ordinary"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            own.check([up])
+
+
 def test_a_text_says_what_is_different():
     usual = dict(dtype="float32", algorithm="auto", tolerance=1e-3, layout="NCHW")
     texts = ["tolerance=none", "algorithm=mcmr,points=0,1,-1,2,-2,inf, edge=direct", "tile=2x4"]

@@ -59,7 +59,9 @@ LAYERS = [
     },
     {"name": "depthwise", "input": [1, 16, 9, 9], "weight": [16, 1, 3, 3], "groups": 16},
     {"name": "batch", "input": [3, 8, 9, 9], "weight": [8, 8, 3, 3], "padding": [2, 1]},
-]
+    {"name": "up", "input": [1, 8, 5, 6], "weight": [8, 2, 3, 3], "stride": 2, "padding": 1,
+     "groups": 2, "output_padding": 1, "transposed": True},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", peers.RIVALS["layer"])
@@ -78,6 +80,9 @@ def test_installed_rivals_compute_the_layer(name, tmp_path):
             for way, answer in answers.items():
                 if name == "ncnn" and layer.name == "batch":
                     assert "one image at a time" in answer["error"]
+                    continue
+                if name == "ncnn" and layer.transposed:
+                    assert "not written for ncnn" in answer["error"]
                     continue
                 assert "error" not in answer, (layer.name, way, answer)
                 error = reference.relative_error(np.load(answer["output"]), y64)

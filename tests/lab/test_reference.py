@@ -24,6 +24,31 @@ LAYERS = [
     },
 ]
 
+TRANSPOSED = [
+    {"name": "up", "input": [2, 4, 3, 4], "weight": [4, 3, 3, 4], "stride": [2, 3], "padding": 1,
+     "groups": 2, "dilation": [2, 1], "output_padding": [1, 2], "transposed": True},
+    {"name": "signal", "input": [1, 2, 5], "weight": [2, 3, 4], "stride": 2, "transposed": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", TRANSPOSED, ids=lambda fields: fields["name"])
+def test_reference_of_a_transposed_layer_is_the_definition(fields):
+    """Every input adds a filter times itself to the outputs; see also its own `check`."""
+    layer = BenchLayer.from_dict(fields)
+    x, weight = reference.data(layer)
+    y = reference.exact(layer, x, weight)
+    assert y.shape == layer.output
+    sums = np.zeros(y.shape)
+    channels, filters = layer.input[1] // layer.groups, layer.weight[1]
+    for n, c, m, *at in np.ndindex(layer.input[0], layer.input[1], filters, *layer.input[2:]):
+        for taps in np.ndindex(*layer.weight[2:]):
+            steps = zip(at, taps, layer.stride, layer.dilation, layer.padding)
+            place = tuple(i * s + k * d - p for i, k, s, d, p in steps)
+            if all(0 <= one < size for one, size in zip(place, y.shape[2:])):
+                value = float(x[(n, c, *at)]) * float(weight[(c, m, *taps)])
+                sums[(n, c // channels * filters + m, *place)] += value
+    assert np.abs(y - sums).max() < 1e-12
+
 
 @pytest.mark.parametrize("fields", LAYERS, ids=lambda fields: fields["name"])
 def test_reference_is_the_definition(fields):

@@ -118,6 +118,17 @@ def test_strides_skip_rows_and_in_nhwc_pixels():
     assert read == {"NCHW": 4 * 64 * 4 * 8, "NHWC": 4 * 64 * 4 * 4}
 
 
+def test_a_transposed_layer_reads_all_inputs():
+    layer = BenchLayer.from_dict(
+        {"name": "x", "input": [1, 64, 8, 8], "weight": [64, 32, 2, 2], "stride": 3,
+         "transposed": True}
+    )  # fmt: skip
+    roof = roofline.of_layer(layer.posed("NHWC"), 10**9, 1000, 100.0, LIMITS)
+    moved = {passage.what: passage.bytes for passage in roof.passages}
+    assert moved == {"U": 1000, "input": 4 * 64 * 64, "output": 4 * 32 * 23 * 23}
+    assert roof.arithmetic == pytest.approx(2 / 100)
+
+
 def test_what_goes_to_json():
     roof = roofline.of_layer(problem_of(8).problem(), 10**6, 1000, 100.0, LIMITS)
     fields = roof.to_dict()

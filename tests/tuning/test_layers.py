@@ -21,8 +21,16 @@ COUNTS = {
     "shapes": 5,
     "axes": 6,
     "large-kernels": 5,
+    "transposed": 6,
 }
-MIXED = ("thesis27", "gemm1x1", "shapes", "axes", "large-kernels")  # layers of several nets
+MIXED = (
+    "thesis27",
+    "gemm1x1",
+    "shapes",
+    "axes",
+    "large-kernels",
+    "transposed",
+)  # layers of several nets
 
 
 def test_the_package_has_these_sets():
@@ -120,6 +128,21 @@ def test_a_file_of_the_users_own(tmp_path):
     assert a.with_batch(5).output == (5, 4, 6, 7)
 
 
+def test_transposed_layers(tmp_path):
+    row = {
+        "name": "up", "net": "", "input": [2, 6, 5, 7], "weight": [6, 4, 3, 3], "stride": 2,
+        "padding": 1, "groups": 2, "transposed": True, "output_padding": [1, 0],
+    }  # fmt: skip
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([row]))
+    (up,) = load_layers(str(path))
+    assert (up.output, up.filters, up.class_name) == ((2, 8, 10, 13), 8, "ConvTranspose2d")
+    assert up.flops == 2 * 2 * 5 * 7 * 6 * 4 * 9 and up.to_dict() == row
+    assert up.posed("NHWC").output_shape == (2, 10, 13, 8)
+    with pytest.raises(InvalidValue, match="layers: got up, a transposed layer; allowed: ordinary"):
+        up.problem()
+
+
 GOOD = {"name": "a", "input": [1, 8, 6, 7], "weight": [4, 8, 3, 3]}
 
 
@@ -141,6 +164,9 @@ GOOD = {"name": "a", "input": [1, 8, 6, 7], "weight": [4, 8, 3, 3]}
         ({**GOOD, "padding": "same"}, "a, padding"),
         ({**GOOD, "groups": 0}, "a, groups: got 0; allowed: an int >= 1"),
         ({**GOOD, "groups": 3}, "a, groups: got 3; allowed: a divisor"),
+        ({**GOOD, "transposed": 1}, "a, transposed: got 1; allowed: true or false"),
+        ({**GOOD, "output_padding": 0}, "a, output_padding: got 0; allowed: only of a transposed"),
+        ({**GOOD, "transposed": True}, "a, input: got 8 channels"),
         ({**GOOD, "weight": [4, 7, 3, 3]}, "a, input: got 8 channels"),
         ({**GOOD, "weight": [4, 8, 9, 9]}, "a, weight: got a kernel reaching over 9 x 9"),
     ],

@@ -16,6 +16,7 @@ import pytest
 from conv.conftest import quick_kernels  # noqa: F401
 from typer.testing import CliRunner
 
+import winogen
 from winogen.cli.app import app
 from winogen.conv import execute, planner, wisdom
 from winogen.conv.choice import Choice
@@ -164,6 +165,50 @@ def test_a_candidate_that_wins_is_kept_and_runs(tiny, file):
     where = scope(tiny)
     best = planner.ranked(*where, wisdom=known)[0]
     assert best.choice == outcome.victory.choice and best.measured.gain == pytest.approx(1.25)
+
+
+def test_parts_of_transposed_layers_are_tuned_and_run(file, monkeypatch):
+    monkeypatch.setattr(space, "COORDINATES", {"blocks": 2})
+    layer = BenchLayer.from_dict({"name": "up", "input": [1, 16, 7, 8], "weight": [16, 16, 3, 2],
+                                  "stride": [2, 1], "transposed": True})  # fmt: skip
+
+    def seconds(choice, turn):
+        return 1.0 if choice.cut is None else 0.5
+
+    outcomes = list(tune([layer], file, machine=Machine(), timer=timer(seconds)))
+    assert {one.name for one in outcomes} == {"up, all phases", "up, phase 0,0", "up, phase 1,0"}
+    assert all(one.victory and one.victory.choice.cut and not one.wrong for one in outcomes)
+    weight = np.ones(layer.weight, np.float32)
+    for algorithm, count in (("mcmr", 1), ("direct", 2)):
+        made = winogen.ConvTranspose2d(weight, **layer.options, threads=1, algorithm=algorithm)
+        plans = made.plan(layer.input).parts
+        gains = [plan.measured and plan.measured.gain for plan in plans]
+        assert gains == [pytest.approx(2.0)] * count, algorithm
+    # Of another layer nothing is known, nor of an ordinary one like a part of it.
+    other = winogen.ConvTranspose2d(weight, stride=(2, 1), threads=1).plan((1, 16, 7, 9))
+    assert other.parts[0].measured is None
+    (record, *_) = wisdom.read(file)[0]
+    assert record["layer"]["phases"] in ("all", "one") and record["layer"]["whole"] == [15, 9]
+
+
+def test_wrong_phases_of_transposed_layers_are_found_out(monkeypatch):
+    """Of an array of all phases, those that a part computes are compared."""
+    layer = BenchLayer.from_dict({"name": "up", "input": [2, 8, 5, 6], "weight": [8, 8, 4, 4],
+                                  "stride": 2, "transposed": True})  # fmt: skip
+    for _, where in budget.scopes([layer], Machine(), layouts=("NCHW", "NHWC"))[::3]:
+        arena = Arena(where)
+        first = space.starting(where)[0]
+        (one,) = arena.admitted([first])
+        right = one.run
+
+        def wrong(arena=arena, right=right):
+            right()
+            arena._results[-1, -1, -1, -1] += 1.0
+
+        one.run = wrong
+        assert not arena._is_right(one)
+        one.run = right
+        assert arena._is_right(one)
 
 
 @pytest.mark.parametrize("least", (0.98, 1.0, 1.2))

@@ -46,7 +46,8 @@ def bench(
         "thesis27",
         metavar="SET|FILE",
         help="A layer set: axes, densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
-        "mobilenet-v2, resnet50, shapes, squeezenet, thesis27, vgg16; or a JSON file.",
+        "large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, thesis27, transposed, vgg16; "
+        "or a JSON file.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
@@ -174,8 +175,12 @@ def _measure(
         lambda text: console.print(text, markup=False, soft_wrap=True),
     )  # fmt: skip
     main, others = contestants(layers, beside, algorithms, **ours)
-    if settings["profile"] and main.dtype != "float32":
-        _refuse("profile", f"it with {main.dtype}", "float32")
+    if settings["profile"]:
+        if main.dtype != "float32":
+            _refuse("profile", f"it with {main.dtype}", "float32")
+        for layer in layers:
+            if layer.transposed:
+                _refuse("profile", f"it with {layer.name}, a transposed layer", "ordinary ones")
     with telling("measuring") as say:
         return run(layers, Settings(main, others, peers=rivals, **settings), say)
 

@@ -77,6 +77,37 @@ def shapes(input: str, weight: str, options: dict[str, Any]) -> tuple[list[tuple
     return [(batch, channels, *size) if first else (batch, *size, channels), taps], layout
 
 
+# Options of the commands that take transposed layers.
+TRANSPOSED = typer.Option(
+    False, "--transposed", help="A transposed layer, as conv_transpose2d has it."
+)
+OUTPUT_PADDING = typer.Option(
+    None, metavar="P|PH,PW", help="With --transposed, rows and columns added to the output."
+)
+
+
+def transposed_options(
+    transposed: bool, output_padding: str | None, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a transposed layer has besides other options, {} for an ordinary one.
+
+    Raises InvalidValue for an output padding without ``transposed``, and for options among those
+    that are ``asked`` for that transposed layers lack.
+    """
+    from winogen.conv.transposed_problem import ORDINARY
+
+    if not transposed:
+        if output_padding is not None:
+            raise InvalidValue(
+                f"output_padding: got {output_padding!r}; allowed: only with --transposed"
+            )
+        return {}
+    for name in ORDINARY:
+        if name in asked:
+            raise InvalidValue(f"{name}: got {asked[name]!r}; allowed: only without --transposed")
+    return {"output_padding": single(integers("output_padding", output_padding or "0", 1, 2, 3))}
+
+
 def _read(name: str, value: Any) -> Any:
     from winogen.conv import arguments
 

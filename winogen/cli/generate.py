@@ -10,7 +10,14 @@ from typing import Any
 
 import typer
 
-from winogen.cli.convolution import read, shapes, takes
+from winogen.cli.convolution import (
+    OUTPUT_PADDING,
+    TRANSPOSED,
+    read,
+    shapes,
+    takes,
+    transposed_options,
+)
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 
@@ -47,7 +54,11 @@ def generate(
         None, metavar="[MODEL]", help="An ONNX file of float32: its network. Else a layer:"
     ),
     input: str = typer.Option(None, metavar="N,C,H,W", help="Shape of a layer's input."),
-    weight: str = typer.Option(None, metavar="M,C,KH,KW", help="Shape of its weights."),
+    weight: str = typer.Option(
+        None, metavar="M,C,KH,KW", help="Shape of its weights; C,M,KH,KW with --transposed."
+    ),
+    transposed: bool = TRANSPOSED,
+    output_padding: str = OUTPUT_PADDING,
     input_shape: list[str] = typer.Option(
         None,
         metavar="NAME=N,C,H,W",
@@ -91,6 +102,7 @@ def generate(
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
     from winogen.conv.standalone_quantized import standalone_quantized
+    from winogen.conv.standalone_transposed import standalone_transposed
     from winogen.records import ARRAY_TYPES
 
     bytes_ = {
@@ -99,7 +111,8 @@ def generate(
     }  # fmt: skip
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
     if model is not None:
-        layer = {"input": input, "weight": weight, **options, **others}
+        kind = {"transposed": transposed or None, "output_padding": output_padding}
+        layer = {"input": input, "weight": weight, **kind, **options, **others}
         _generate_network(model, output, input_shape, weights, _given(layer))
         return
     _refuse(_given({"input_shape": input_shape, "weights": weights}), "input_shape weights", _MODEL)
@@ -108,13 +121,19 @@ def generate(
             raise InvalidValue(
                 f"{what}: got none; allowed: --input and --weight of a layer, or a model's file"
             )
-    words = {"input": input, "weight": weight, **options, **others}
+    words = {
+        "input": input, "weight": weight, "transposed": transposed or None,
+        "output_padding": output_padding, **options, **others,
+    }  # fmt: skip
     sizes, layout = shapes(input, weight, options)
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
-    write: Callable[..., dict[str, str]] = standalone
+    asked |= transposed_options(transposed, output_padding, options)
+    write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
+        if transposed:
+            raise InvalidValue("dtype: got 'int8'; allowed: only without --transposed")
         del asked["dtype"]
         _refuse(asked, _FLOATS, "without --dtype int8")
         write = standalone_quantized

@@ -6,10 +6,15 @@ from typing import Any
 
 import typer
 
-from winogen.cli.convolution import read, shapes, takes
-from winogen.cli.options import integers, single
+from winogen.cli.convolution import (
+    OUTPUT_PADDING,
+    TRANSPOSED,
+    read,
+    shapes,
+    takes,
+    transposed_options,
+)
 
-_ORDINARY = ("padding_mode", "edge")  # options that transposed layers lack
 EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e-4"
 
 
@@ -22,12 +27,8 @@ def plan(
     weight: str = typer.Argument(
         ..., metavar="M,C,KH,KW", help="Shape of the weights; C,M,KH,KW with --transposed."
     ),
-    transposed: bool = typer.Option(
-        False, "--transposed", help="A transposed layer, as conv_transpose2d has it."
-    ),
-    output_padding: str = typer.Option(
-        None, metavar="P|PH,PW", help="With --transposed, rows and columns added to the output."
-    ),
+    transposed: bool = TRANSPOSED,
+    output_padding: str = OUTPUT_PADDING,
     dtype: str = typer.Option(
         "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or bfloat16."
     ),
@@ -45,7 +46,7 @@ def plan(
 
     from winogen.conv import arguments
     from winogen.conv.api import CONVOLUTIONS
-    from winogen.conv.api_transposed import TRANSPOSED
+    from winogen.conv.api_transposed import TRANSPOSED as TRANSPOSED_LAYERS
     from winogen.conv.options import Options
     from winogen.conv.problem import Layer
     from winogen.conv.transposed_problem import TransposedLayer
@@ -57,24 +58,14 @@ def plan(
     (image, shape), layout = shapes(input, weight, options)
     numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
     asked = {**read(options), "layout": layout}
-    kinds: Any = TRANSPOSED if transposed else CONVOLUTIONS
+    kinds: Any = TRANSPOSED_LAYERS if transposed else CONVOLUTIONS
+    more = transposed_options(transposed, output_padding, asked)
     if transposed:
-        more = single(integers("output_padding", output_padding or "0", 1, 2, 3))
-        for name in _ORDINARY:
-            if name in asked:
-                raise InvalidValue(
-                    f"{name}: got {asked[name]!r}; allowed: only without --transposed"
-                )
-        TransposedLayer.of(shape, dtype, Options(**asked), more).problem(image)
-        asked["output_padding"] = more
-    elif output_padding is not None:
-        raise InvalidValue(
-            f"output_padding: got {output_padding!r}; allowed: only with --transposed"
-        )
+        TransposedLayer.of(shape, dtype, Options(**asked), more["output_padding"]).problem(image)
     else:
         Layer.from_options(shape, dtype, Options(**asked)).problem(image)
     zeros = np.broadcast_to(np.zeros((), numbers), shape)
-    made = kinds[len(shape) - 2](zeros, **asked).plan(image)
+    made = kinds[len(shape) - 2](zeros, **asked, **more).plan(image)
     if as_json:
         typer.echo(json.dumps(made.to_dict(), indent=1))
     else:

@@ -23,7 +23,9 @@ def tune(
         help="A layer set or a JSON file, as for bench; a net of bench --nets; an ONNX file.",
     ),
     seconds: float = typer.Option(
-        None, min=0.0, help="For all layers together; default: 20 for each."
+        None,
+        min=0.0,
+        help="For all layers together; default: 20 for each, or for each part of one.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     layout: str = typer.Option("NCHW", metavar="NCHW|NHWC|both", help="NCHW, NHWC or both."),
@@ -88,18 +90,24 @@ def _tune(
     from winogen.progress import counting
     from winogen.toolchain.machine import current, settle
     from winogen.tuning import tune
-    from winogen.tuning.budget import SECONDS
+    from winogen.tuning.budget import SECONDS, scopes
 
     chosen = tuned_layers(layers, only)
-    limit = SECONDS * len(chosen) * len(layouts) if seconds is None else finite("seconds", seconds)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "a positive number, as 1e-6")
     settle()
+    asked: dict[str, Any] = {
+        "layouts": layouts,
+        "threads": threads,
+        "tolerance": tolerance,
+        "dtype": dtype,
+    }
+    count = len(scopes(chosen, current(), **asked)) if seconds is None else 0
+    limit = SECONDS * count if seconds is None else finite("seconds", seconds)
     with counting("tuning") as step:
         outcomes = list(
             tune(
-                chosen, where, machine=current(), seconds=limit, layouts=layouts, threads=threads,
-                tolerance=tolerance, dtype=dtype,
+                chosen, where, machine=current(), seconds=limit, **asked,
                 progress=lambda spent, text: step(min(int(spent), int(limit)), int(limit), text),
             )
         )  # fmt: skip

@@ -16,7 +16,9 @@ from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import Fields, Spec, fields_for, wishes_of
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
+from winogen.kernels.work import round_up
 from winogen.records import ACTIVATIONS, NUMBERS, Target
+from winogen.records.machine import LINE
 
 _COLUMNS = 100
 _BELOW = (
@@ -40,9 +42,36 @@ class Interface:
     run_means: str
     casts: Mapping[str, str]  # the kernel's own types of arrays, where they differ
     note: str = ""  # on numbers in narrow arrays
+    scratch: bool = False  # whether packing needs memory of its own
 
 
-def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Interface:
+@dataclass(frozen=True)
+class Transposed:
+    """A transposed layer as calls of one kernel, one after the other."""
+
+    groups: int
+    channels: int  # of a group
+    filters: int  # of a group
+    taps: int  # of the kernel, along all axes
+    calls: tuple[Phases, ...]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Some phases of a transposed layer, as one call of a kernel."""
+
+    fields: Mapping[str, Any]  # of its struct
+    input: int | None  # the first number that it reads; None: zeros
+    output: int  # the first number that it writes
+    filters: int  # of a phase and group, in whole vectors where these are filters of one call
+    # Of each phase, places in the kernel that is numbered along all axes; -1 for a zero.
+    taps: tuple[tuple[int, ...], ...]
+    zeros: int = 0  # bytes of the zeros that it reads, whole lines
+
+
+def float_interface(
+    spec: KernelSpec | GemmSpec, fields: Mapping[str, Any], transposed: Transposed | None = None
+) -> Interface:
     """Return the interface of a convolution or a product of matrices; ``fields``: of its struct."""
     precision = spec.precision
     real = precision.real.c
@@ -62,6 +91,8 @@ def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> I
         if isinstance(spec, GemmSpec)
         else ("layer", "the weights", "the convolution", fields["groups"] * fields["filters"])
     )
+    if transposed is not None:
+        does, filters = "the transposed convolution", transposed.groups * transposed.filters
     means = f"Computes {does}. bias: {filters} numbers or NULL."
     if extra["slopes"]:
         means += f" slopes: {filters} numbers."
@@ -82,6 +113,7 @@ def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> I
         run_means=means,
         casts={},
         note=note if precision.narrow else "",
+        scratch=transposed is not None,
     )
 
 
@@ -128,27 +160,30 @@ def render_pair(
     interface: Interface,
     about: Sequence[str],
     command: str,
+    transposed: Transposed | None = None,
 ) -> dict[str, str]:
-    """Return {"<name>.c": text, "<name>.h": text} for one call.
+    """Return {"<name>.c": text, "<name>.h": text} for one call, or those of a transposed layer.
 
-    The .c file is a kernel of that call alone, whose functions nobody else sees, and the four
-    functions of the .h file around it.
+    The .c file is a kernel of these calls alone, whose functions nobody else sees, and the four
+    functions of the .h file around it. Those of a transposed layer have a fifth, which says how
+    much memory packing needs.
 
-    ``fields``: of its `winogen_conv`. ``about``: what the head comment says of it. ``command``:
-    what regenerates the files. Raises InvalidValue if ``name`` is no C identifier, or one that C or
-    the kernel has other uses for.
+    ``fields``: of its `winogen_conv`; of a transposed layer, those of its first call. ``about``:
+    what the head comment says of it. ``command``: what regenerates the files. Raises InvalidValue
+    if ``name`` is no C identifier, or one that C or the kernel has other uses for.
     """
     kernel = render(spec, call=fields)
-    exported = {
-        f"{check_name(name)}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")
-    }
+    functions = ["packed_bytes", "pack", "workspace_bytes", "run"]
+    scratch = ["scratch"] * interface.scratch
+    functions += [f"{one}_bytes" for one in scratch]
+    exported = {f"{check_name(name)}_{what}" for what in functions}
     if taken := exported & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
         )
     run = [*interface.reading, spec.output, "workspace", "threads"]
-    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed', 'threads'])});",
+    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed', *scratch, 'threads'])});",
              f"{name}_run({', '.join(run)});")  # fmt: skip
     threads = "int threads"
     known = {
@@ -158,6 +193,7 @@ def render_pair(
         "packs": spec.packs,
         "isa": spec.target.name,
         "sizes": _sizes(fields_for(spec.fields, wishes_of(fields)), fields),
+        **({} if transposed is None else _of_phases(spec, transposed)),
         "about": _comment(about),
         "command": _comment([f"Generated by `{command}`; do not edit."]),
         "interface": interface,
@@ -171,7 +207,13 @@ def render_pair(
             for c_type in (*interface.packing.values(), *interface.reading.values())
         ),
         "pack": _prototype(
-            f"{name}_pack", [*_inputs(interface.packing), f"{interface.packed} *packed", threads]
+            f"{name}_pack",
+            [
+                *_inputs(interface.packing),
+                f"{interface.packed} *packed",
+                *(f"void *{one}" for one in scratch),
+                threads,
+            ],
         ),
         "packing": [one if one in interface.packing else "NULL" for one in spec.packs],
         "run": _prototype(
@@ -191,10 +233,36 @@ def render_pair(
         "run_means": _comment([interface.run_means]),
         **_target_text(spec.target),
     }
-    templates = environment()
+    files = {"c": "standalone_transposed.c.j2" if transposed else "standalone.c.j2",
+             "h": "standalone.h.j2"}  # fmt: skip
     return {
-        f"{name}.{suffix}": templates.get_template(f"standalone.{suffix}.j2").render(known)
-        for suffix in ("c", "h")
+        f"{name}.{suffix}": environment().get_template(file).render(known)
+        for suffix, file in files.items()
+    }
+
+
+def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:
+    """What the template of a transposed layer knows besides what all know."""
+    known = fields_for(spec.fields, wishes_of(layer.calls[0].fields))
+    real = spec.precision.real
+    filters = max(len(one.taps) * len(one.taps[0]) * one.filters for one in layer.calls)
+    return {
+        "layer": layer,
+        "calls": [
+            {
+                "sizes": _sizes(known, one.fields, 8),
+                "input": one.input,
+                "output": one.output,
+                "filters": one.filters,
+                "phases": len(one.taps),
+                "taps": len(one.taps[0]),
+                "numbers": [tap for taps in one.taps for tap in taps],
+            }
+            for one in layer.calls
+        ],
+        "number": real.c,
+        "scratch_bytes": round_up(filters * layer.groups * layer.channels * real.itemsize, LINE),
+        "zeros": max(one.zeros for one in layer.calls),
     }
 
 
@@ -235,10 +303,10 @@ def _continued(text: str) -> str:
     return " \\\n    ".join(textwrap.wrap(text, 80, break_on_hyphens=False))
 
 
-def _sizes(fields: Fields, values: Mapping[str, Any]) -> str:
+def _sizes(fields: Fields, values: Mapping[str, Any], indent: int = 4) -> str:
     """The initialisers of the fields of a struct, in its rows."""
     rows = ([f".{name} = {_initialiser(values[name])}" for name in names] for *_, names in fields)
-    return "\n".join(wrapped(row, 4, ", ", ",") for row in rows)
+    return "\n".join(wrapped(row, indent, ", ", ",") for row in rows)
 
 
 def _initialiser(value: Any) -> str:

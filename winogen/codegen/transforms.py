@@ -1,19 +1,20 @@
 """1D transforms as the kernels use them: exact matrices, operation counts and C text.
 
 What the catalog ships is read from ``transforms/`` and needs neither sympy nor Jinja2; anything
-else is derived, verified, simplified and rendered in memory on first use.
+else is derived, verified, simplified and rendered on first use; what was searched for is kept by
+whoever `keep_by` names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from operator import index as as_index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from winogen import resources
 from winogen.errors import InvalidType, InvalidValue
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix
     from winogen.typing import Exact, ExactPolynomial
 
+
+# What keeps the result of a search: (key, make, check) -> check of what make returns, or returned
+# in an earlier process; see `winogen.toolchain.derived`.
+Keeper: TypeAlias = "Callable[[list[Any], Callable[[], Any], Callable[[Any], Any]], Any]"
+_keeper: list[Keeper] = []
 
 RESIDUES = "_residues"  # ends the names of transforms that leave complex products as such
 
@@ -183,10 +189,31 @@ def from_algorithm(
     >>> from_algorithm(cook_toom(2, 3), "mine", source="by hand").instructions
     (4, 4, 4)
     """
+    algorithm.verify()
+    return _transform(*_searched(algorithm, name, source, command, scale, order))
+
+
+def keep_by(keeper: Keeper) -> None:
+    """Have programs that are searched for kept by this from now on."""
+    _keeper[:] = [keeper]
+
+
+def _kept(key: list[Any], make: Callable[[], Any], check: Callable[[Any], Any]) -> Any:
+    return _keeper[0](key, make, check) if _keeper else check(make())
+
+
+def _searched(
+    algorithm: BilinearAlgorithm,
+    name: str | None,
+    source: str,
+    command: str | None,
+    scale: bool = True,
+    order: str = PROGRAM,
+) -> tuple[dict[str, Any], str]:
+    """A transform as plain data, and its header; see `from_algorithm`."""
     from winogen.codegen.headers import WRITE_COMMAND, render_header
     from winogen.program import shortest_transforms
 
-    algorithm.verify()
     textbook = algorithm
     if scale and order == PROGRAM:
         short = shortest_transforms(algorithm)
@@ -207,7 +234,23 @@ def from_algorithm(
     )
     listings = {kind: programs[kind].to_json() for kind in KINDS}
     data |= {"name": name, "ops": ops, "programs": listings, "source": source, "order": order}
-    return _transform(data, header)
+    return data, header
+
+
+def _checked(found: Any) -> Transform:
+    """A transform that was kept, proven again. Raises whatever damaged data leads to."""
+    from winogen.algebra import BilinearAlgorithm
+
+    data, header = found
+    BilinearAlgorithm.from_dict(data).verify()
+    transform = _transform(data, str(header))
+    _check_programs(transform.matrices, data["programs"])
+    return transform
+
+
+def _check_programs(matrices: Mapping[str, Matrix], listings: Mapping[str, Any]) -> None:
+    for kind, matrix in matrices.items():
+        Program.from_json(listings[kind]).verify(matrix)
 
 
 def shorten(algorithm: BilinearAlgorithm | Residues, order: str = PROGRAM) -> dict[str, Program]:
@@ -249,12 +292,25 @@ def residues(transform: Transform) -> Transform | None:
     if transform.order == PROGRAM and transform.name in catalog():
         data = catalog()[transform.name].get("residues")
     else:
-        data = derive_residues(transform.m, transform.r, transform.moduli, transform.order)
+        made_of = transform.m, transform.r, transform.moduli, transform.order
+        data = _kept(["residues", *made_of], lambda: derive_residues(*made_of), _checked_residues)
     if data is None:
         return None
     shared = {"m": transform.m, "r": transform.r, "n": transform.n, "order": transform.order}
     shared |= {"points": (), "moduli": transform.moduli, "source": transform.source}
     return _transform({**shared, **data, "name": name}, transform.header)
+
+
+def _checked_residues(data: Any) -> Any:
+    """Residues that were kept, their programs proven again."""
+    if data is not None:
+        rows = {kind: data[name] for kind, name in (("input", "BT"), ("filter", "G"),
+                                                    ("output", "AT"))}  # fmt: skip
+        matrices = {
+            kind: tuple(tuple(map(exact, row)) for row in matrix) for kind, matrix in rows.items()
+        }
+        _check_programs(matrices, data["programs"])
+    return data
 
 
 def derive_residues(
@@ -394,7 +450,14 @@ def _load(
     if order != PROGRAM:
         name = name and f"{name}_{order}"
     command = derive_command(m, r, "c", made_of, order, stride)
-    return from_algorithm(algorithm, name, source=source, command=command, order=order)
+    if order != PROGRAM:  # nothing is searched for
+        return from_algorithm(algorithm, name, source=source, command=command, order=order)
+    algorithm.verify()
+    how = name, source, command
+    transform: Transform = _kept(
+        ["transform", algorithm.to_dict(), *how], lambda: _searched(algorithm, *how), _checked
+    )
+    return transform
 
 
 def derive_command(

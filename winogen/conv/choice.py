@@ -14,6 +14,9 @@ from winogen.kernels.work import joint_products
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Points, Precision
 from winogen.records import Sizes as Tuned
+from winogen.toolchain import derived
+
+transforms.keep_by(derived.kept)  # programs of other points than those that ship
 
 
 @dataclass(frozen=True)

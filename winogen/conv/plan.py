@@ -186,6 +186,33 @@ class TransposedPlan:
         return self.parts[0].tile
 
     @property
+    def variant(self) -> str:
+        """Of the kernel of the first part."""
+        return self.parts[0].variant
+
+    @property
+    def precision(self) -> Precision:
+        """The types of numbers."""
+        return self.parts[0].precision
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Scratch memory of the part that needs most; parts run one after the other."""
+        return max(part.workspace_bytes for part in self.parts)
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.packed_weight_bytes for part in self.parts)
+
+    @property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """What was expected of the whole call: its seconds, and the error of its worst part."""
+        error = max(part.predicted_error for part in self.parts)
+        first = self.parts[0].predictions[0]
+        return (first._replace(seconds=self.seconds, error=error),)
+
+    @property
     def multiplications(self) -> int:
         """Of the whole call."""
         return sum(part.multiplications for part in self.parts)

@@ -66,7 +66,7 @@ def standalone(
     return render_pair(name or _name(problem), spec, fields, interface, about, command)
 
 
-_ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
+ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
 
 
 def _name(problem: Problem) -> str:
@@ -81,7 +81,7 @@ def about_of(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     layer = problem.layer
     ends = (
         f"{before} {axis.before}, {after} {axis.after}"
-        for (before, after), axis in zip(_ENDS[-layer.rank :], layer.axes)
+        for (before, after), axis in zip(ENDS[-layer.rank :], layer.axes)
     )
     shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),
               ("output", problem.output_shape))  # fmt: skip
@@ -100,7 +100,19 @@ def about_of(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
             lines.append(
                 f"{what:<8} {value if isinstance(value, int) else ' x '.join(map(str, value))}"
             )
-    lines.append(f"computed by {choice.algorithm}, variant {spec.variant}")
+    lines += computed_by(layer, choice, spec)
+    if problem.epilogue.means:
+        lines.append(f"followed by {problem.epilogue.means}")
+    multiplications = counted(problem, choice)
+    lines.append(
+        f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
+    )
+    return lines
+
+
+def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
+    """Return lines that say by what algorithm, tiles and points a layer is computed."""
+    lines = [f"computed by {choice.algorithm}, variant {spec.variant}"]
     if choice.tile is not None:
         sides = (("height", spec.transform_h), ("width", spec.transform_w))
         along = spec.entry.transforms_along(layer.rank)[-2:]
@@ -115,12 +127,6 @@ def about_of(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
             lines.append(f"  along the {axis} F({transform.m}, {transform.r}), {made_of}")
         if choice.order != PROGRAM:
             lines.append(f"  rows of the transforms summed one by one, order {choice.order}")
-    if problem.epilogue.means:
-        lines.append(f"followed by {problem.epilogue.means}")
-    multiplications = counted(problem, choice)
-    lines.append(
-        f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
-    )
     return lines
 
 

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, planner
+from winogen.conv import arguments, memory, planner, wisdom
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, prepare, remembered
 from winogen.conv.options import Options
@@ -22,8 +22,9 @@ from winogen.conv.phases import joined_weight, ordinary, phase_weight
 from winogen.conv.plan import TransposedPlan
 from winogen.conv.problem import Seams
 from winogen.conv.request import Request
-from winogen.conv.stock import stock_of
+from winogen.conv.stock import Stock, stock_of
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
+from winogen.conv.wisdom import Wisdom
 from winogen.errors import InvalidValue
 from winogen.records import ARRAY_TYPES, Machine, Precision, Target
 from winogen.toolchain import host_target
@@ -64,22 +65,11 @@ def _way(
     environment: Environment,
 ) -> Way:
     """The way by which a problem is computed, bound to kernels."""
-    layer = problem.layer
-    lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
-    asked = [
-        (parts, request)
-        for parts, request in (
-            (problem.together(seams, lanes), layer.together),
-            (problem.apart(seams), layer.alone),
-        )
-        if request is not None
-    ]
-    if len(asked) > 1:
-        asked = _by_preference(layer, asked, target, machine)
+    asked = ways(problem, seams, target, machine, wisdom.current(target), stock_of(target))
     for number, (parts, request) in enumerate(asked, 1):
         try:
             bound = []
-            for part, own in _requests(parts, request):
+            for part, own in requests(parts, request):
                 prepared = prepare(part.problem, own, target, machine, environment)
                 assert isinstance(prepared, Prepared)  # kernels are what requests here name
                 bound.append((part, prepared))
@@ -90,7 +80,34 @@ def _way(
     raise AssertionError("no way was asked for")
 
 
-def _requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
+def ways(
+    problem: TransposedProblem,
+    seams: Seams,
+    target: Target,
+    machine: Machine,
+    known: Wisdom | None = None,
+    stock: Stock | None = None,
+) -> list[tuple[list[Part], Request]]:
+    """Return the ways to compute a problem, the best first: with the phases of a plane together, or
+    each alone.
+
+    Which is best is predicted, with what is ``known`` by measurements, and plans that keep to a
+    ``stock``.
+    """
+    layer = problem.layer
+    lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
+    asked = [
+        (parts, request)
+        for parts, request in (
+            (problem.together(seams, lanes), layer.together),
+            (problem.apart(seams), layer.alone),
+        )
+        if request is not None
+    ]
+    return _by_preference(layer, asked, target, machine, known, stock) if len(asked) > 1 else asked
+
+
+def requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
     """What is asked of each part: of those that see no input just to be computed."""
     simple = Request("direct", threads=request.threads, workspace_limit=request.workspace_limit)
     return [(part, simple if part.weight == ("none",) else request) for part in parts]
@@ -101,16 +118,16 @@ def _by_preference(
     asked: list[tuple[list[Part], Request]],
     target: Target,
     machine: Machine,
+    known: Wisdom | None,
+    stock: Stock | None,
 ) -> list[tuple[list[Part], Request]]:
     """The ways in the order that `planner.ranked` has for candidates: by time and by error."""
     found: list[_Prospect] = []
     for parts, request in asked:
         seconds = error = 0.0
         try:
-            for part, own in _requests(parts, replace(request, threads=1)):
-                best, *_ = planner.ranked(
-                    part.problem, own, target, machine, 1, None, stock_of(target)
-                )
+            for part, own in requests(parts, replace(request, threads=1)):
+                best, *_ = planner.ranked(part.problem, own, target, machine, 1, known, stock)
                 seconds += best.seconds
                 wrong = planner.predicted_error(
                     part.problem.layer, best.choice, best.target or target
@@ -129,7 +146,8 @@ def _by_preference(
     first = able[0] if able else min(found, key=lambda way: way.error)
     if tolerance is None:
         first = planner.preferred(first, found, lambda way: way.error <= usual, planner.PATIENCE)
-    return [(way.parts, way.request) for way in (first, *found) if way is first or way in able]
+    others = [way for way in able if way is not first]
+    return [(way.parts, way.request) for way in (first, *others)]
 
 
 class TransposedConvolution:

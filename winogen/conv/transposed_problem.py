@@ -26,6 +26,7 @@ from winogen.typing import Algorithm, IntOrInts
 # How phases are computed, by the algorithms that users name.
 _TOGETHER: Algorithm = "mcmr"
 _ALONE = ("direct", "im2col")
+ORDINARY = ("padding_mode", "edge")  # options that transposed layers lack
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ class TransposedLayer:
             raise InvalidValue(
                 f"padding: got {options.padding!r}; allowed: numbers, with a transposed layer"
             )
+        for name in ORDINARY:
+            if getattr(options, name) != getattr(Options(), name):
+                raise InvalidValue(
+                    f'{name}: got "{getattr(options, name)}"; allowed: '
+                    f'"{getattr(Options(), name)}", with a transposed layer'
+                )
         ends = arguments.padding(options.padding, kernel, stride, dilation)
         padded = arguments.per_axis("output_padding", more, 0, rank)
         for one, s, d in zip(padded, stride, dilation):
@@ -189,6 +196,13 @@ class TransposedProblem:
     def output_shape(self) -> Sizes:
         """The shape of the output, in its layout."""
         return self.output_shape_of(self.layer.sample.filters)
+
+    @property
+    def direct_multiplications(self) -> int:
+        """Multiplications of the definition, over the batch: N·H·W·C·(M/groups)·KH·KW, with the
+        inputs and taps of each axis. Those for outputs that padding leaves out count, too.
+        """
+        return self.batch * prod(self.size) * prod(self.layer.sample.weight_shape)
 
     def output_shape_of(self, channels: int) -> Sizes:
         """The same with other channels."""

@@ -9,7 +9,8 @@ does without. A line is a JSON object::
 
 An entry holds where all of ``place`` and of ``layer`` are equal. Which compiler made the kernels is
 left out, as it is where kernels are found. ``layer`` has the sizes, layout
-and type of a problem, and the tolerance of the request. Left out is what hardly changes the fastest
+and type of a problem, and the tolerance of the request; of phases of a transposed layer also where
+their outputs lie. Left out is what hardly changes the fastest
 way: activation, additions, and slices of arrays. Threads are left out because every bit of a result
 is the same for any number of them: one choice serves all, and only its blocks suit the number while
 measuring.
@@ -73,10 +74,14 @@ class Wisdom:
         Its choice applies to the problem, and has the threads of the request.
         """
         open_ = Request(threads=request.threads, tolerance=request.tolerance)
-        if not self._entries or request != open_ or problem.spread is not None:
+        if problem.spread is not None:  # it says itself by which algorithm phases are computed
+            open_ = replace(open_, algorithm=request.algorithm)
+        if not self._entries or request != open_:
             return None
         entry = self._entries.get(_text(layer_of(problem, request.tolerance)))
         if entry is None or not applies(entry.choice, problem, target):
+            return None
+        if request.algorithm not in ("auto", entry.choice.algorithm):
             return None
         cut = entry.choice.cut if entry.measured.threads == request.threads else None
         return replace(entry, choice=replace(entry.choice, threads=request.threads, cut=cut))
@@ -245,8 +250,13 @@ def record(
 
 def layer_of(problem: Problem, tolerance: float | None) -> Record:
     """Return what an entry says of the layer that it is for."""
-    layer = problem.layer
+    layer, spread = problem.layer, problem.spread
+    phases = {} if spread is None else {
+        "outputs": list(problem.output_size), "step": list(spread.step),
+        "whole": list(spread.whole), "phases": "all" if spread.filters else "one",
+    }  # fmt: skip
     return {
+        **phases,
         "input": [problem.batch, *problem.input_shape[-1 - layer.rank :]],
         "weight": list(layer.weight_shape),
         "stride": list(layer.stride),

@@ -274,6 +274,11 @@ class Asking:
             layer.stride, layer.padding, layer.dilation, layer.groups,
             padding_mode=layer.padding_mode, layout=arguments.LAYOUTS[cls.rank][0], **options,
         )  # fmt: skip
+        cls._check(layer, asked)
+
+    @classmethod
+    def _check(cls, layer: Any, asked: Options) -> None:
+        """Raise as `check` does; ``asked``: all that is asked of the layer."""
         Request.from_options(Layer.from_options(tuple(layer.weight.shape), "float32", asked), asked)
 
     def _get_name(self) -> str:

@@ -240,14 +240,7 @@ transposed_convolution.register_autograd(_backward, setup_context=_setup)
 
 class _Transposed(Asking):
     @classmethod
-    def check(cls, layer: Any, **options: Any) -> None:
-        """Raise InvalidType, InvalidValue or Unsupported for options that a layer cannot have."""
-        options = dict(options)
-        arguments.threads(options.pop("threads", None))
-        asked = Options(
-            layer.stride, layer.padding, layer.dilation, layer.groups,
-            layout=arguments.LAYOUTS[cls.rank][0], **options,
-        )  # fmt: skip
+    def _check(cls, layer: Any, asked: Options) -> None:
         TransposedLayer.of(tuple(layer.weight.shape), "float32", asked, layer.output_padding)
 
     def forward(self: Any, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

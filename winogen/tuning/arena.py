@@ -61,7 +61,9 @@ class Arena:
         dtype = problem.layer.dtype
         self._x = rng.standard_normal(problem.input_shape).astype(dtype)
         self._weight = rng.standard_normal(problem.layer.weight_shape).astype(dtype)
-        self._output = memory.empty(problem.output_shape, np.dtype(dtype), "output")
+        shape, place = _lying(problem)
+        self._output = memory.empty(shape, np.dtype(dtype), "output")
+        self._results = self._output[place]
 
     def _specs(self, candidate: Candidate) -> list[Spec]:
         """The kernels of a candidate."""
@@ -114,12 +116,29 @@ class Arena:
         layer, target = self.scope.problem.layer, self.scope.target
         error = planner.predicted_error(layer, one.candidate.choice, target)
         if self._expected is None:
-            self._expected = self._output.copy(), error
-            return bool(np.isfinite(self._output).all())
+            self._expected = self._results.copy(), error
+            return bool(np.isfinite(self._results).all())
         expected, margin = self._expected
         largest = float(np.abs(expected).max(initial=0.0))
-        difference = float(np.abs(self._output - expected).max(initial=0.0))
+        difference = float(np.abs(self._results - expected).max(initial=0.0))
         return difference <= _SLACK * planner.MARGIN * (error + margin) * largest
+
+
+def _lying(problem: Problem) -> tuple[tuple[int, ...], Any]:
+    """The shape of the array that the outputs lie in, and where they do."""
+    spread = problem.spread
+    if spread is None:
+        return problem.output_shape, ...
+    joint = 2 if spread.filters else 0  # axes of which all phases are computed
+    rank, planar = problem.layer.rank, problem.layer.planar
+    steps = [*spread.step[: max(0, rank - joint)], *(1,) * min(rank, joint)]
+    counts = problem.output_size[: max(0, rank - joint)]
+    ends = [*counts, *spread.whole[len(counts) :]]
+    places = tuple(slice(0, count * step, step) for count, step in zip(ends, steps))
+    image = (problem.seams.output, *spread.whole)
+    if not planar:
+        image, places = (*image[1:], image[0]), (*places, slice(None))
+    return (problem.batch, *image), (..., *places)
 
 
 def _builds(spec: Spec, environment: Environment) -> bool:

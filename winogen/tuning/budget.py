@@ -10,13 +10,18 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from winogen.conv import arguments, wisdom
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import Measured
+from winogen.conv.problem import Seams
 from winogen.conv.request import Request
+from winogen.conv.transposed import ways
+from winogen.conv.transposed_problem import TransposedProblem
 from winogen.errors import InvalidValue
 from winogen.records import Machine
 from winogen.toolchain import host_target
@@ -96,6 +101,51 @@ class _Job:
         wisdom.add([made], self._where)
 
 
+def scopes(
+    layers: Sequence[BenchLayer],
+    machine: Machine,
+    *,
+    layouts: Sequence[str] = ("NCHW",),
+    threads: int = 1,
+    tolerance: float | None = None,
+    dtype: str = "float32",
+) -> list[tuple[str, Scope]]:
+    """Return what is tuned of layers, each with a name: see `tune`.
+
+    Of a transposed layer that is every part of both ways to compute it, which has kernels of its
+    own. Raises InvalidValue.
+    """
+    found: list[tuple[str, Scope]] = []
+    target, kind = host_target(), QuantizedScope if dtype == "int8" else Scope
+    for layer, layout in product(layers, layouts):
+        if layer.transposed and dtype != "int8":
+            parts = _parts(layer, layout, machine, threads=threads, tolerance=tolerance)
+            found += [(f"{layer.name}, {name}", scope) for name, scope in parts]
+            continue
+        problem = layer.problem(layout, "uint8" if dtype == "int8" else dtype)
+        request = Request.of(problem.layer, threads=threads, tolerance=tolerance)
+        found.append((layer.name, kind(problem, request, target, machine)))
+    return found
+
+
+def _parts(
+    layer: BenchLayer, layout: str, machine: Machine, **asked: Any
+) -> Iterator[tuple[str, Scope]]:
+    """The parts of a transposed layer that multiply, each named by its phases."""
+    target = host_target()
+    described = layer.transposed_layer(layout=layout, **asked)
+    sample, problem = described.sample, layer.posed(layout)
+    assert isinstance(problem, TransposedProblem)
+    problem = replace(problem, layer=described)
+    for parts, request in ways(problem, Seams(sample.channels, sample.filters), target, machine):
+        for part in parts:
+            kind, *taps = part.weight
+            place = ",".join(map(str, part.first[: len(taps)]))
+            name = f"phase {place}" if kind == "one" else "all phases" + f" of {place}" * bool(taps)
+            if kind != "none":
+                yield name, Scope(part.problem, request, target, machine)
+
+
 def tune(
     layers: Sequence[BenchLayer],
     where: Path,
@@ -111,8 +161,8 @@ def tune(
 ) -> Iterator[Outcome]:
     """Tune layers, and yield what became of each, when it is finished or the time has passed.
 
-    ``where``: the file of wisdom. ``seconds``: in all, by default `SECONDS` for each layer; the
-    last piece may end some seconds later. ``dtype``: "float32", or "int8" for layers of bytes,
+    ``where``: the file of wisdom. ``seconds``: in all, by default `SECONDS` for each of `scopes`;
+    the last piece may end some seconds later. ``dtype``: "float32", or "int8" for layers of bytes,
     which have no tolerance. ``progress`` is called with the seconds spent and with what is being
     done. ``timer`` stands in for the clock in tests. Ctrl-C ends it as the time does. Raises
     InvalidValue, and CacheUnavailable if the file cannot be written, before any work.
@@ -121,20 +171,17 @@ def tune(
     if dtype == "int8" and tolerance is not None:
         raise InvalidValue(f"tolerance: got {tolerance:g}; allowed: None with dtype int8")
     wisdom.check_writable(where)
-    target = host_target()
-    jobs = []
     begin = time.monotonic()
 
     def say(text: str) -> None:
         progress(time.monotonic() - begin, text)
 
-    for layer in layers:
-        for layout in layouts:
-            problem = layer.problem(layout, "uint8" if dtype == "int8" else dtype)
-            request = Request.of(problem.layer, threads=threads, tolerance=tolerance)
-            kind = QuantizedScope if dtype == "int8" else Scope
-            scope = kind(problem, request, target, machine)
-            jobs.append(_Job(layer.name, scope, where, timer, say))
+    jobs = [
+        _Job(name, scope, where, timer, say)
+        for name, scope in scopes(
+            layers, machine, layouts=layouts, threads=threads, tolerance=tolerance, dtype=dtype
+        )
+    ]
     limit = SECONDS * len(jobs) if seconds is None else seconds
     left = list(jobs)
     try:

@@ -3,7 +3,8 @@
 A set is JSON: a list of ``{"name", "net", "input": [N, C, H, W], "weight": [M, C/groups, KH, KW],
 "stride": 1, "padding": P}``. ``net``, ``stride``, ``padding``, ``dilation`` and ``groups`` may be
 left out; ``stride``, ``padding`` and ``dilation`` are an int or a list with one for each axis. Of
-signals, [N, C, W], and volumes, [N, C, D, H, W], alike.
+signals, [N, C, W], and volumes, [N, C, D, H, W], alike. With ``"transposed": true`` it is a
+transposed layer, whose weights are [C, M/groups, KH, KW], and which may have an ``output_padding``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 from winogen.conv import Layer, Problem
 from winogen.conv.arguments import LAYOUTS, choice
+from winogen.conv.options import Options
+from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
 from winogen.errors import InvalidValue
 from winogen.files import read_json
 
@@ -25,12 +28,15 @@ _SETS = Path(__file__).parent / "sets"
 DEFAULT_SET = "thesis27"
 
 _REQUIRED = ("name", "input", "weight")
-_OPTIONAL = {"net": "", "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+_OPTIONAL = {
+    "net": "", "stride": 1, "padding": 0, "dilation": 1, "groups": 1, "transposed": False,
+    "output_padding": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BenchLayer:
-    """One convolution to measure: float32, zero padding, no bias.
+    """One convolution to measure: float32, zero padding, no bias; or a transposed one.
 
     >>> layer = BenchLayer.from_dict(
     ...     {"name": "stem", "input": [1, 3, 32, 32], "weight": [8, 3, 3, 3], "stride": 2})
@@ -41,11 +47,13 @@ class BenchLayer:
     name: str
     net: str
     input: tuple[int, ...]  # N, C, H, W whatever the layout that is measured
-    weight: tuple[int, ...]  # M, C/groups, KH, KW
+    weight: tuple[int, ...]  # M, C/groups, KH, KW; of a transposed layer C, M/groups, KH, KW
     stride: tuple[int, ...]  # along each axis
     padding: tuple[int, ...]  # at both ends of each
     dilation: tuple[int, ...]
     groups: int
+    transposed: bool = False
+    output_padding: tuple[int, ...] = ()  # of a transposed layer, along each axis
 
     @classmethod
     def from_dict(cls, fields: Any, where: str = "layers") -> BenchLayer:
@@ -68,6 +76,16 @@ class BenchLayer:
         if not given["name"]:
             raise InvalidValue(f"{where}, name: got ''; allowed: text that is not empty")
         where = f"{where}, {given['name']}"
+        transposed = given["transposed"]
+        if not isinstance(transposed, bool):
+            raise InvalidValue(
+                f"{where}, transposed: got {_short(transposed)}; allowed: true or false"
+            )
+        if not transposed and "output_padding" in fields:
+            raise InvalidValue(
+                f"{where}, output_padding: got {_short(given['output_padding'])}; allowed: only "
+                "of a transposed layer"
+            )
         weight = given["weight"]
         rank = len(weight) - 2 if isinstance(weight, list) and len(weight) in (3, 5) else 2
         layer = cls(
@@ -79,9 +97,13 @@ class BenchLayer:
             padding=_per_axis(f"{where}, padding", given["padding"], rank, 0),
             dilation=_per_axis(f"{where}, dilation", given["dilation"], rank, 1),
             groups=_ints(f"{where}, groups", [given["groups"]], 1, 1)[0],
+            transposed=transposed,
+            output_padding=_per_axis(f"{where}, output_padding", given["output_padding"], rank, 0)
+            if transposed
+            else (),
         )
         try:  # what fits together is the business of the convolution itself
-            layer.problem()
+            layer.posed()
         except InvalidValue as error:
             raise InvalidValue(f"{where}, {error}") from None
         return layer
@@ -100,6 +122,10 @@ class BenchLayer:
             fields["dilation"] = _shortened(self.dilation)
         if self.groups != 1:
             fields["groups"] = self.groups
+        if self.transposed:
+            fields["transposed"] = True
+            if max(self.output_padding):
+                fields["output_padding"] = _shortened(self.output_padding)
         return fields
 
     def with_batch(self, batch: int) -> BenchLayer:
@@ -113,33 +139,69 @@ class BenchLayer:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `Conv2d` is told of it besides the weights."""
+        """What `Conv2d`, or `ConvTranspose2d`, is told of it besides the weights."""
         return {
             "stride": self.stride,
             "padding": tuple((size, size) for size in self.padding),
             "dilation": self.dilation,
             "groups": self.groups,
+            **({"output_padding": self.output_padding} if self.transposed else {}),
         }
 
-    def problem(self, layout: str = "NCHW", dtype: str = "float32") -> Problem:
-        """Return the convolution in ``layout``; raises InvalidValue when sizes do not fit.
+    @property
+    def filters(self) -> int:
+        """M."""
+        return self.weight[1] * self.groups if self.transposed else self.weight[0]
 
-        ``layout``: "NCHW", channels first, or "NHWC", channels last, of layers of any rank.
+    @property
+    def class_name(self) -> str:
+        """What torch and winogen call the class of such layers."""
+        return f"Conv{'Transpose' if self.transposed else ''}{self.rank}d"
+
+    def problem(self, layout: str = "NCHW", dtype: str = "float32") -> Problem:
+        """Return the convolution in ``layout``.
+
+        ``layout``: "NCHW", channels first, or "NHWC", channels last, of layers of any rank. Raises
+        InvalidValue when sizes do not fit, and of a transposed layer: see `posed`.
         """
+        if self.transposed:
+            raise InvalidValue(
+                f"layers: got {self.name}, a transposed layer; allowed: ordinary ones here"
+            )
         layer = Layer.of(self.weight, dtype, **self.options, layout=layout_of(layout, self.rank))
+        return layer.problem(self._shape(layer.planar))
+
+    def posed(self, layout: str = "NCHW", dtype: str = "float32") -> Problem | TransposedProblem:
+        """Return the problem of a layer of either kind; see `problem`."""
+        if not self.transposed:
+            return self.problem(layout, dtype)
+        layer = self.transposed_layer(layout=layout, dtype=dtype)
+        return layer.problem(self._shape(layer.sample.planar))
+
+    def transposed_layer(
+        self, *, layout: str = "NCHW", dtype: str = "float32", **asked: Any
+    ) -> TransposedLayer:
+        """Return a transposed layer, ``asked`` for by these options of `ConvTranspose2d`."""
+        given = {**self.options, **asked, "layout": layout_of(layout, self.rank)}
+        more = given.pop("output_padding")
+        return TransposedLayer.of(self.weight, dtype, Options(**given), more)
+
+    def _shape(self, planar: bool) -> tuple[int, ...]:
+        """The shape of the input, its channels first or last."""
         batch, channels, *size = self.input
-        shape = (batch, channels, *size) if layer.planar else (batch, *size, channels)
-        return layer.problem(shape)
+        return (batch, channels, *size) if planar else (batch, *size, channels)
 
     @cached_property
     def output(self) -> tuple[int, ...]:
         """N, M, OH, OW."""
-        return self.problem().output_shape
+        return self.posed().output_shape
 
     @cached_property
     def flops(self) -> int:
-        """Operations of the direct convolution, 2·N·OH·OW·M·(C/groups)·KH·KW."""
-        return 2 * self.problem().direct_multiplications
+        """Operations of the direct convolution, 2·N·OH·OW·M·(C/groups)·KH·KW; of a transposed layer
+        2·N·H·W·C·(M/groups)·KH·KW.
+        """
+        return 2 * self.posed().direct_multiplications
 
 
 def layer_sets() -> tuple[str, ...]:

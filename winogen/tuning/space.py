@@ -107,7 +107,8 @@ def starting(scope: Scope) -> list[Candidate]:
 def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
     """Every algorithm, also the ones `auto` leaves out, by each of its variants that applies."""
     problem, request, target, _ = scope
-    for algorithm in algorithms():
+    named_ = request.algorithm  # as of phases of transposed layers
+    for algorithm in algorithms() if named_ == "auto" else (named_,):
         if is_tiled(algorithm) and not is_winograd_worth_it(problem.layer):
             continue
         asked = replace(request, algorithm=algorithm)

@@ -97,6 +97,9 @@ class Own:
     def check(self, layers: Sequence[BenchLayer]) -> None:
         """Raise InvalidValue or InvalidType unless it applies to at least one of the layers."""
         arguments.choice("dtype", self.dtype, DTYPES)
+        if self.quantized:
+            for layer in layers:
+                layer.problem()  # raises for transposed layers
         refused: WinogenError | None = None
         for layer in layers:
             try:
@@ -121,7 +124,10 @@ class Own:
             return
         arguments.dtype_named(self.dtype)
         asked = {name: value for name, value in self.options.items() if name != "layout"}
-        Request.of(layer.problem(self.layout, self.dtype).layer, **asked)
+        if layer.transposed:
+            layer.transposed_layer(layout=self.layout, dtype=self.dtype, **asked)
+        else:
+            Request.of(layer.problem(self.layout, self.dtype).layer, **asked)
 
     def to_dict(self) -> dict[str, Any]:
         """Return its JSON form, which has what is not usual."""

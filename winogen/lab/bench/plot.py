@@ -28,13 +28,20 @@ def _gflops(layer: dict, name: str) -> float:
 
 
 def label_of(layer: dict) -> str:
-    """Return what tells layers apart in little room: size and channels, kernel, stride."""
+    """Return what tells layers apart in little room: size and channels, kernel, stride.
+
+    A stride divides the size, or multiplies it where the layer is transposed.
+    """
     _, channels, *sizes = layer["input"]
-    filters, _, *taps = layer["weight"]
+    filters, own, *taps = layer["weight"]
+    if layer.get("transposed"):
+        filters = own * layer.get("groups", 1)
     square = len(sizes) == 2 and sizes[0] == sizes[1]
     size = f"{sizes[0]}²" if square else "x".join(map(str, sizes))
     text = f"{size} {channels}→{filters} {'x'.join(map(str, taps))}"
-    return text if layer["stride"] == 1 else f"{text} /{layer['stride']}"
+    if layer["stride"] == 1:
+        return text
+    return f"{text} {'*' if layer.get('transposed') else '/'}{layer['stride']}"
 
 
 def title_of(document: dict, *facts: str) -> str:

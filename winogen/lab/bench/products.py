@@ -41,7 +41,7 @@ class Product(NamedTuple):
         """Return the product that a layer is; raises InvalidValue if it is none."""
         images, channels, *size = layer.input
         plain = max(layer.weight[2:] + layer.stride) == 1 and layer.groups == 1
-        if not (plain and layer.padding == (0,) * layer.rank):
+        if layer.transposed or not (plain and layer.padding == (0,) * layer.rank):
             raise InvalidValue(
                 f"layers: got {layer.name}, which is no product of matrices; allowed: 1x1 layers "
                 "of one group without stride and padding"

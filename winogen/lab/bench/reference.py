@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
+from winogen.conv.arguments import LAYOUTS
 from winogen.errors import WinogenError
 from winogen.tuning.layers import BenchLayer
 
@@ -31,11 +33,13 @@ def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     It is computed by winogen's direct algorithm, which is fast enough, and compared with the
     definition in numpy at a sample of outputs. Raises WrongReference if they differ.
     """
-    from winogen.conv import conv1d, conv2d, conv3d
+    import winogen.conv
 
-    convolve = (conv1d, conv2d, conv3d)[layer.rank - 1]
-    wide = x.astype(np.float64), weight.astype(np.float64)
-    y = convolve(*wide, **layer.options, algorithm="direct")
+    layout = LAYOUTS[layer.rank][0]
+    made = getattr(winogen.conv, layer.class_name)(
+        weight.astype(np.float64), **layer.options, algorithm="direct", layout=layout
+    )
+    y = made(x.astype(np.float64))
     check(layer, x, weight, y)
     return y
 
@@ -60,20 +64,33 @@ def output_at(
 ) -> float:
     """Return one output by the definition, in float64."""
     image, filter, *position = place
-    per_group = layer.weight[1]
-    first = filter // (layer.weight[0] // layer.groups) * per_group
-    taps, pixels = [], []
-    # Along each axis: the taps that fall on the input, and their pixels.
-    for at, step, pad, spread, taps_there, size in zip(
-        position, layer.stride, layer.padding, layer.dilation, layer.weight[2:], layer.input[2:]
-    ):
-        positions = at * step - pad + spread * np.arange(taps_there)
-        inside = (positions >= 0) & (positions < size)
-        taps.append(np.flatnonzero(inside))
-        pixels.append(positions[inside])
-    patch = x[image, first : first + per_group][(slice(None), *np.ix_(*pixels))]
-    part = weight[filter][(slice(None), *np.ix_(*taps))]
+    # Along each axis: the taps that meet the input, and the pixels that they meet.
+    taps: list[Any] = []
+    pixels: list[Any] = []
+    for axis, at in enumerate(position):
+        for found, places in zip((taps, pixels), _met(layer, axis, at)):
+            found.append(places)
+    channels = layer.input[1] // layer.groups
+    group, own = divmod(filter, layer.filters // layer.groups)
+    first = group * channels
+    filters = weight[first : first + channels, own] if layer.transposed else weight[filter]
+    every: Any = slice(None)
+    patch = x[image, first : first + channels][(every, *np.ix_(*pixels))]
+    part = filters[(every, *np.ix_(*taps))]
     return float(np.sum(patch.astype(np.float64) * part.astype(np.float64)))
+
+
+def _met(layer: BenchLayer, axis: int, at: int) -> tuple[np.ndarray, np.ndarray]:
+    """The taps that meet the input for output ``at`` along an axis, and the pixels they meet."""
+    step, spread, padding = layer.stride[axis], layer.dilation[axis], layer.padding[axis]
+    taps = np.arange(layer.weight[2 + axis])
+    if layer.transposed:  # input i adds tap k to output i * step + k * spread - padding
+        places = at + padding - spread * taps
+        taps, places = taps[places % step == 0], places[places % step == 0] // step
+    else:
+        places = at * step - padding + spread * taps
+    inside = (places >= 0) & (places < layer.input[2 + axis])
+    return taps[inside], places[inside]
 
 
 def relative_error(y: np.ndarray, y64: np.ndarray) -> float:

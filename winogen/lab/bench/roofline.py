@@ -26,6 +26,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from winogen.conv.problem import Problem
+from winogen.conv.transposed_problem import TransposedProblem
 from winogen.kernels.count import Demand, Move
 from winogen.kernels.dots import of_variant
 from winogen.records import NUMBERS, Precision
@@ -94,7 +95,7 @@ class Roof:
 
 
 def of_layer(
-    problem: Problem,
+    problem: Problem | TransposedProblem,
     multiplications: int,
     packed_bytes: int,
     peak_gflops: float,
@@ -134,13 +135,29 @@ def of_stage(
     )
 
 
-def compulsory(problem: Problem, packed_bytes: int) -> tuple[Move, Move, Move]:
+def compulsory(problem: Problem | TransposedProblem, packed_bytes: int) -> tuple[Move, Move, Move]:
     """Return what no algorithm can do without: weights, the inputs that are seen, outputs.
 
-    In NCHW whole rows count: a cache line has pixels that strides or dilation leave out.
+    In NCHW whole rows count: a cache line has pixels that strides or dilation leave out. Every
+    input of a transposed layer counts.
     """
-    layer = problem.layer
+    if isinstance(problem, TransposedProblem):
+        layer, pixels = problem.layer.sample, prod(problem.size)
+    else:
+        layer, pixels = problem.layer, _pixels_seen(problem)
     size = Precision.of(layer.dtype).itemsize
+    planes = problem.batch * layer.channels * size
+    output = problem.batch * layer.filters * prod(problem.output_size) * size
+    return (
+        Move("U", packed_bytes, packed_bytes),
+        Move("input", planes * pixels, planes * prod(problem.size)),
+        Move("output", output, output, writes=True),
+    )
+
+
+def _pixels_seen(problem: Problem) -> int:
+    """Of a plane or a volume, those that some output sees, in NCHW in whole rows."""
+    layer = problem.layer
     *outer, cols = (
         seen(axis_size, out, kernel, stride, dilation, axis.before)
         for axis_size, out, kernel, stride, dilation, axis in zip(
@@ -148,14 +165,7 @@ def compulsory(problem: Problem, packed_bytes: int) -> tuple[Move, Move, Move]:
             layer.dilation, layer.axes,
         )
     )  # fmt: skip
-    cols = problem.size[-1] if layer.planar else cols
-    planes = problem.batch * layer.channels * size
-    output = problem.batch * layer.filters * prod(problem.output_size) * size
-    return (
-        Move("U", packed_bytes, packed_bytes),
-        Move("input", planes * prod(outer) * cols, planes * prod(problem.size)),
-        Move("output", output, output, writes=True),
-    )
+    return prod(outer) * (problem.size[-1] if layer.planar else cols)
 
 
 def seen(size: int, out: int, kernel: int, stride: int, dilation: int, before: int) -> int:

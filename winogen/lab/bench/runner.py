@@ -161,7 +161,7 @@ class _Bench:
         if "median_s" in measured:
             measured["gflops"] = layer.flops / measured["median_s"] / 1e9
             roof = roofline.of_layer(
-                layer.problem(main.layout, main.dtype), measured["multiplications"],
+                layer.posed(main.layout, main.dtype), measured["multiplications"],
                 measured["packed_weight_bytes"], peak, limits, measured["product_dtype"],
                 measured["variant"],
             )  # fmt: skip

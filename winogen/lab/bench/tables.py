@@ -14,6 +14,7 @@ from winogen.lab.bench.texts import (
     against,
     doubts,
     how,
+    kernel_of,
     machine_title,
     milliseconds,
     number,
@@ -171,7 +172,7 @@ def _profiled(layer: dict) -> str:
     found = layer["profile"]
     if "error" in found:
         return f"[red]{escape(found['error'])}[/]"
-    return how({**found, "weight": layer["weight"]})
+    return how({**found, **kernel_of(layer)})
 
 
 def _profiled_ms(layer: dict) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from winogen.lab.bench import report
 from winogen.lab.bench.own import MAIN
-from winogen.lab.bench.texts import against, how, milliseconds, number, table_of
+from winogen.lab.bench.texts import against, how, kernel_of, milliseconds, number, table_of
 
 _CAPTION = (
     "GFLOP/s of the direct convolution; peak: these over the FMA peak of float32, of the same "
@@ -52,7 +52,7 @@ def contestants(document: dict) -> Table:
         {
             "layer": lambda one: escape(one[0]["name"]) if one[1] == MAIN else "",
             "": lambda one: escape(one[1]),
-            "algorithm": lambda one: _algorithm({**one[2], "weight": one[0]["weight"]}),
+            "algorithm": lambda one: _algorithm({**one[2], **kernel_of(one[0])}),
             **{
                 title: partial(_if_timed, cell)
                 for title, cell in _CELLS.items()

@@ -48,8 +48,23 @@ def how(row: dict) -> str:
     if row["tile"] is None:
         return f"{row['algorithm']}{narrow}"
     along = slice(-1, None) if row["algorithm"] == "winograd1d" else slice(None)
-    tile, taps = ("x".join(map(str, sizes[along])) for sizes in (row["tile"], row["weight"][2:]))
+    tile, taps = ("x".join(map(str, sizes[along])) for sizes in (row["tile"], _taps(row)))
     return f"{row['algorithm']} F({tile},{taps}){narrow}"
+
+
+def kernel_of(layer: dict) -> dict:
+    """Return what `how` reads of a layer, for a row that somebody else has."""
+    return {name: layer[name] for name in ("weight", "stride", "transposed") if name in layer}
+
+
+def _taps(row: dict) -> list[int]:
+    """Taps along each axis; of a transposed layer those of a phase."""
+    taps = row["weight"][2:]
+    if not row.get("transposed"):
+        return list(taps)
+    stride = row["stride"]
+    steps = stride if isinstance(stride, list) else [stride] * len(taps)
+    return [-(-kernel // step) for kernel, step in zip(taps, steps)]
 
 
 def plain_table(title: str, caption: str) -> Table:

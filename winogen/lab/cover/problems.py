@@ -86,7 +86,7 @@ def places(names: Iterable[tuple[str, str, str]]) -> Iterator[Place]:
 
 
 def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
-    """Return the different layers of sets, and of all nets that can be built here.
+    """Return the different layers of sets, and of all nets that can be built here, ordinary ones.
 
     Raises MissingPackage for nets without torch.
     """
@@ -99,6 +99,7 @@ def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
             if net.missing() is None and not net.is_onnx
             for layer in tuned_layers(name)
         ]
+    found = [layer for layer in found if not layer.transposed]
     unlike = {replace(layer, name="", net="").with_batch(1): layer for layer in found}
     return [layer.with_batch(1) for layer in unlike.values()]
 

@@ -33,6 +33,8 @@ def layer(
     """A net of one layer."""
 
     def build() -> Way:
+        if layer.transposed:
+            raise ValueError("transposed layers are not written for ncnn")
         ready = empty_net(threads)
         _fill(ready, layer, _numbers(_FLOAT32, weight), {})
         return _way(ready, x, layer.output)

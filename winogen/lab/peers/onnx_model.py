@@ -16,7 +16,10 @@ def conv_model(layer: BenchLayer, weight: np.ndarray) -> bytes:
     """Return the serialized model: input "x", output "y", the weights inside."""
     from onnx import helper
 
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **_attributes(layer))
+    kind, more = "Conv", {}
+    if layer.transposed:
+        kind, more = "ConvTranspose", {"output_padding": list(layer.output_padding)}
+    node = helper.make_node(kind, ["x", "w"], ["y"], **_attributes(layer), **more)
     return _model(layer, [node], {"w": weight}, "float32")
 
 

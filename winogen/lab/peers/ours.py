@@ -33,7 +33,9 @@ def layer(
     threads: int,
     variants: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Callable[[], Way]]:
-    """One `Conv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
+    """One `Conv2d`, or its like, for each of ``variants``: a name, "dtype" and options that are
+    not usual.
+    """
     return {
         name: partial(_conv, layer, x, weight, threads, **options)
         for name, options in variants.items()
@@ -80,14 +82,10 @@ def _conv(
     weight, data = (_as(dtype, array) for array in (weight, x))
     last = layout[-1] == "C"
     data = np.ascontiguousarray(np.moveaxis(data, 1, -1)) if last else data
-    rank = len(layer.weight) - 2
-    conv = getattr(import_module("winogen.conv"), f"Conv{rank}d")(
+    conv = getattr(import_module("winogen.conv"), layer.class_name)(
         weight,
-        stride=layer.stride,
-        padding=tuple((size, size) for size in layer.padding),
-        dilation=layer.dilation,
-        groups=layer.groups,
-        layout=_LAYOUTS[rank][last],
+        **layer.options,
+        layout=_LAYOUTS[layer.rank][last],
         threads=threads,
         **options,
     )

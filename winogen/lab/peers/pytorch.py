@@ -17,7 +17,9 @@ from winogen.tuning.layers import BenchLayer
 def layer(
     layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
 ) -> dict[str, Callable[[], Way]]:
-    """NCHW and channels-last modules in inference mode, and oneDNN with prepacked weights."""
+    """NCHW and channels-last modules in inference mode; of ordinary layers of two axes also oneDNN
+    with prepacked weights.
+    """
     import torch
 
     torch.set_num_threads(threads)
@@ -28,7 +30,7 @@ def layer(
         return modules
     last = torch.channels_last if layer.rank == 2 else torch.channels_last_3d
     modules["channels-last"] = partial(_module, layer, x, weight, last)
-    if layer.rank == 3:
+    if layer.rank == 3 or layer.transposed:
         return modules
     return modules | {
         "packed, NCHW": partial(_packed, layer, x, weight, torch.contiguous_format),
@@ -94,14 +96,11 @@ def of_module(module: Any, image: Any) -> Way:
 def _module(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
     import torch
 
-    conv = getattr(torch.nn, f"Conv{layer.rank}d")(
+    conv = getattr(torch.nn, layer.class_name)(
         layer.input[1],
-        layer.weight[0],
+        layer.filters,
         layer.weight[2:],
-        stride=layer.stride,
-        padding=layer.padding,
-        dilation=layer.dilation,
-        groups=layer.groups,
+        **{**layer.options, "padding": layer.padding},
         bias=False,
     ).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Results of long searches, kept in the cache folder for the next command."""
+"""Results of long searches, kept in the cache folder for later processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
-from winogen.errors import UnsupportedSystem
+from winogen.toolchain import trust
+from winogen.toolchain.cache import cache_dir, write_whole
 
 _Made = TypeVar("_Made")
 _Result = TypeVar("_Result")
@@ -22,16 +23,11 @@ def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Re
     ``make`` takes seconds and returns something JSON-ready; ``check`` turns that into the result,
     or raises because it is damaged.
     """
-    try:
-        from winogen.toolchain import cache_dir
-        from winogen.toolchain.cache import write_whole
-    except UnsupportedSystem:  # which has no place for results
-        return check(make())
     digest = hashlib.sha256(json.dumps([_code(), key]).encode()).hexdigest()
     path = cache_dir() / "derived" / f"{digest}.json"
     try:
-        return check(json.loads(path.read_text("utf-8")))
-    except Exception:  # not there, cut off or edited: whatever is wrong, it is made anew
+        return check(json.loads(trust.read(path)))
+    except Exception:  # not there, cut off or of others: whatever is wrong, it is made anew
         pass
     result = make()
     with suppress(OSError):  # nothing is lost but the time of the next search
