@@ -42,5 +42,6 @@ class Elsewhere(NamedTuple):
 # By the instruction set that is tried there.
 ELSEWHERE = {
     "neon": Elsewhere("aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"),
+    "armv7": Elsewhere("arm-linux-gnueabihf-gcc", "qemu-arm", "/usr/arm-linux-gnueabihf"),
     "generic": Elsewhere("arm-linux-gnueabihf-gcc", "qemu-arm", "/usr/arm-linux-gnueabihf"),
 }

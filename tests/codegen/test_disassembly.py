@@ -24,6 +24,9 @@ LIMITS = {
     ("neon", "gemm", "NHWC"): 0.86,
     ("neon", "direct", "NHWC"): 0.81,
     ("neon", "direct", "NCHW"): 0.77,
+    ("armv7", "mcmr", "NHWC"): 0.71,
+    ("armv7", "gemm", "NHWC"): 0.71,
+    ("armv7", "direct", "NHWC"): 0.6,
 }
 
 

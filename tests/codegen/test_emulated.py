@@ -27,7 +27,7 @@ VARIANTS = [
     for variant in kernels.variants().values()
     if products_of(variant, "float32") is None and variant.computes(Precision.of("float32"))
 ]
-DRAWS = int(os.environ.get("WINOGEN_DRAWS", "4"))  # kernels of each instruction set
+DRAWS = int(os.environ.get("WINOGEN_DRAWS", "3"))  # kernels of each instruction set
 MOST, PRODUCTS = 120, 10_000_000  # calls of each, and products of all of them
 
 
