@@ -168,7 +168,9 @@ BY_LANE = replace(TARGETS["generic"], by_lane=True)
     ],
 )
 def test_numbers_by_lane_leave_nothing(name, layout, tmp_path):
-    check(tmp_path, works_of(VARIANTS[name], (layout,), ("float32", BY_LANE), "unswitch", 0))
+    works = works_of(VARIANTS[name], (layout,), ("float32", BY_LANE), "unswitch", 0)
+    # More rows than lanes, and no multiple of them: of a panel the last vector overlaps another.
+    check(tmp_path, [replace(work, tuning=replace(work.tuning, rows=6)) for work in works])
 
 
 @pytest.mark.parametrize("layout, filters", [("NHWC", None), ("NCHW", "flyte24")])
