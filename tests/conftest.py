@@ -8,6 +8,7 @@ import zlib
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("winogen", derandomize=True, deadline=None)
@@ -69,6 +70,12 @@ def pytest_collection_modifyitems(config, items):
         of_use = set(map(id, kept))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in of_use])
         items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig):
+    """A number that changes with the files that were committed, for tests that draw their cases."""
+    return int(source_digest(pytestconfig.rootpath), 16)
 
 
 def source_digest(folder):

@@ -287,6 +287,17 @@ def test_neon_is_not_for_32_bits(tmp_path, winogen):
     assert '#if defined(__arm__) && !defined(__aarch64__)\n#error "neon is for 64-bit ARM' in text
 
 
+def test_armv7_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "armv7", "--name", "arm")
+    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "arm.c").read_text()
+    head = text[text.index("#if defined(__arm__) && defined(__GNUC__)") :]
+    assert head.index('target("fpu=neon-vfpv4")') < head.index('optimize("no-associative-math")')
+    assert "#elif defined(__arm__) && !defined(__ARM_NEON)\n#error" in head
+    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "arm.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
+
+
 def test_a_layer_or_a_model(refused, winogen, tmp_path):
     layer = ("--input", "1,4,8,8", "--weight", "4,4,3,3")
     here = ("-o", tmp_path / "out")

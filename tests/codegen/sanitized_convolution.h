@@ -75,6 +75,14 @@ static array_number *array_of(int64_t count, unsigned *seed)
     return values;
 }
 
+/* Integers that the filter transform does not make fractions of, where UNIT is such a number. */
+static real *filters_of(int64_t count, unsigned *seed)
+{
+    real *values = numbers(count, seed);
+    for (int64_t i = 0; i < count; i++) values[i] *= UNIT;
+    return values;
+}
+
 /* From the first number of an array of the output's shape to behind its last. */
 static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
 {
@@ -99,7 +107,7 @@ static int failed(int i, unsigned seed)
     whole.out_height = p->whole_height, whole.out_width = p->whole_width;
     const int64_t outputs = extent(&whole, OUTPUT(&whole), filters);
     array_number *input = array_of(p->input_numbers, &seed);
-    real *weight = numbers(layer->groups * layer->filters * terms, &seed);
+    real *weight = filters_of(layer->groups * layer->filters * terms, &seed);
     real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
     real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
     array_number *add = p->add.image ? array_of(extent(&whole, whole.add, filters), &seed) : NULL;
@@ -161,7 +169,7 @@ static int failed(int i, unsigned seed)
     const int64_t outputs = extent(p, OUTPUT(p), filters);
     const int64_t terms = layer->channels * layer->filter_taps;
     array_number *input = array_of(p->input_numbers, &seed);
-    real *weight = numbers(filters * terms, &seed);
+    real *weight = filters_of(filters * terms, &seed);
     real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
     real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
     array_number *add = p->add.image ? array_of(extent(p, p->add, filters), &seed) : NULL;

@@ -10,15 +10,8 @@ from itertools import islice, product
 
 import pytest
 from codegen import sanitized
-from codegen.sanitized import (
-    EMITTABLE,
-    OPENMP,
-    VECTORS,
-    WARNINGS,
-    calls_of,
-    compile_c,
-    initialiser,
-)
+from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, compile_c
+from codegen.sanitized_convolution import FRACTIONS, check
 from kernels.samples import (
     BLOCKS,
     KERNEL,
@@ -38,7 +31,7 @@ from winogen import kernels
 from winogen.codegen.render import render
 from winogen.codegen.transforms import joined, load
 from winogen.kernels.spec import KernelSpec
-from winogen.records import ACTIVATIONS, Precision
+from winogen.records import TARGETS, Precision
 from winogen.toolchain import host_targets
 
 VARIANTS = kernels.variants()
@@ -119,8 +112,6 @@ def test_phases_make_no_warning(tmp_path):
 
 # About as many calls of one kernel; they are taken from all over the spread.
 MOST = 40
-# Bits of the fraction, of arrays that hold narrower numbers than are computed with.
-FRACTIONS = {"float16": 10, "bfloat16": 7}
 
 
 def works_of(variant, layouts, kind, border, turn):
@@ -136,41 +127,6 @@ def works_of(variant, layouts, kind, border, turn):
     step = len(cut) // MOST
     step += step % len(BLOCKS) == 0  # else all would be cut alike
     return cut[::step]
-
-
-def check(folder, works, **options):
-    """Compile the kernel of the layers with the driver, and run it."""
-    spec, sizes = KernelSpec.of(works[0]), []
-    for index, work in enumerate(works):
-        # What the user sees: a kernel may take groups of a depthwise layer as one.
-        seen = spec.entry.view(replace(work, groups=48, channels=1, filters=1))
-        multiplier = work.filters // work.channels
-        groups = work.groups * work.channels // work.merged
-        counts = (groups, work.merged, work.merged * multiplier) if seen.groups < 48 else (
-            work.groups, work.channels, work.filters)  # fmt: skip
-        # A filter may be larger than what is computed of it: some taps only ever see zeros.
-        taps = (work.filter_taps, work.filter_row, work.first_tap)
-        sizes.append((*counts, *taps, int(index % 3 > 0), int(index % 4 > 0)))
-    known = [
-        f"typedef {spec.precision.real.c} real;",
-        # Of sums of some hundred products of small integers; rounded tiles are further off.
-        f"#define TOLERANCE {0.25 if spec.precision.products == 'int16' else 0.02}",
-        f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
-        f"#define DILATED {dict(spec.fixed).get('dilated', 0)}",
-        f"#define SPREAD {dict(spec.fixed).get('spread', 0)}",
-        "enum {",
-        *(f"    {name.upper()} = {one.code}," for name, one in ACTIVATIONS.items()),
-        "};",
-        "typedef struct {",
-        "    int64_t groups, channels, filters;    /* of a group: C and M */",
-        "    int64_t filter_taps, filter_row, first_tap;",
-        "    int has_bias, is_aligned;",
-        "} layer_sizes;",
-        "static const layer_sizes sizes[] = {",
-        *(f"    {initialiser(one)}," for one in sizes),
-        "};",
-    ]
-    sanitized.check(folder, "convolution", spec, calls_of(spec, works), known, **options)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +152,25 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, tmp_path):
     works = works_of(VARIANTS[name], layouts, kind, "unswitch", turn)
     assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, works)
+
+
+# Multiply-adds by lane in portable C: what NEON's kernels read, where sanitizers run.
+BY_LANE = replace(TARGETS["generic"], by_lane=True)
+
+
+@pytest.mark.parametrize(
+    "name, layout",
+    [
+        pytest.param(name, layout, marks=() if name in ("direct", "mcmr") else pytest.mark.thorough)
+        for name in ("direct", "im2col", "few_channels", "winograd1d", "winograd2d", "mcmr")
+        for layout in LAYOUTS
+        if name in ("direct", "im2col") or layout == "NHWC"
+    ],
+)
+def test_numbers_by_lane_leave_nothing(name, layout, tmp_path):
+    works = works_of(VARIANTS[name], (layout,), ("float32", BY_LANE), "unswitch", 0)
+    # More rows than lanes, and no multiple of them: of a panel the last vector overlaps another.
+    check(tmp_path, [replace(work, tuning=replace(work.tuning, rows=6)) for work in works])
 
 
 @pytest.mark.parametrize("layout, filters", [("NHWC", None), ("NCHW", "flyte24")])

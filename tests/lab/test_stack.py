@@ -46,6 +46,15 @@ ARM = """
       10:\tb.ne   0 <other>
       14:\tret
 """
+ARM32 = """
+00000000 <older>:
+   0:\tvldr\td16, [sp, #8]
+   4:\tvld1.32\t{d4-d7}, [lr]!
+   8:\tvmla.f32\tq14, q8, d4[0]
+   c:\tvst1.64\t{d16-d17}, [sp :64]
+  10:\tldr\tr1, [sp, #8]
+  14:\tbgt.n\t0 <older>
+"""
 
 
 @pytest.mark.parametrize(
@@ -54,6 +63,7 @@ ARM = """
         (X86, [Loop("spills", 7, 2, 2, 1)]),  # of two loops the inner; one without arithmetic
         (SSE, [Loop("old", 5, 2, 2, 1)]),
         (ARM, [Loop("other", 5, 1, 1, 1)]),
+        (ARM32, [Loop("older", 6, 1, 1, 1)]),
         ("", []),
     ],
 )

@@ -1,10 +1,10 @@
 """Folders of C, made of small models, compiled and run."""
 
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from codegen.elsewhere import ELSEWHERE
 from conv.conftest import quick_kernels
 
 from winogen.toolchain import find_compiler
@@ -15,11 +15,6 @@ onnx = pytest.importorskip("onnx.helper") and pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 STRICT = "-Wall -Wextra -Wconversion -Wpedantic -Werror"
-# Compilers for other CPUs, what runs their programs here, and the instruction sets they are for.
-ELSEWHERE = {
-    "neon": ("aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"),
-    "generic": ("arm-linux-gnueabihf-gcc", "qemu-arm", "/usr/arm-linux-gnueabihf"),
-}
 
 
 @pytest.fixture
@@ -29,10 +24,9 @@ def make():
     def run(folder, target, flags="-O0", isa=None):
         words = [f"CC={' '.join(find_compiler().command)}"]
         if isa is not None:
-            compiler, runner, root = ELSEWHERE[isa]
-            if not (shutil.which(compiler) and shutil.which(runner)):
-                pytest.skip(f"needs {compiler} and {runner}")
-            words = [f"CC={compiler}", f"RUN={runner} -L {root}"]
+            other = ELSEWHERE[isa]
+            other.need(other.runner)
+            words = [f"CC={other.compiler}", f"RUN={other.runner} -L {other.root}"]
         command = ["make", "-s", target, f"CFLAGS={flags} {STRICT}", *words]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

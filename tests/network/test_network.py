@@ -52,7 +52,7 @@ def chain(shape=(2, 3, 9, 11)):
     return net.model(y, shape=list(shape))
 
 
-@pytest.mark.parametrize("isa, weights", [(None, "const"), ("neon", "object"), ("generic", "file")])
+@pytest.mark.parametrize("isa, weights", [(None, "const"), ("neon", "object"), ("armv7", "file")])
 def test_it_passes_its_own_test(isa, weights, tmp_path, make):
     files = generate(small(), isa=isa or host_target().name, weights=weights)
     files.write(tmp_path)

@@ -63,6 +63,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "register": real.register,
         "flushes": target.flushes,
         "dots": target.dots,
+        "by_lane": target.by_lane,
         # Whether one instruction multiplies and adds words.
         "fused_words": bool(target.multiplying(precision.format)),
         "narrow": precision.narrow,  # whether the arrays are

@@ -351,14 +351,19 @@ RESERVED = frozenset(
 
 def _target_text(target: Target) -> dict[str, Any]:
     """How the C says which instructions it needs: as flags, gcc features, and a test by macros."""
-    features = [flag.removeprefix("-m") for flag in target.flags]
+    features = [flag.removeprefix("-m") for flag in target.flags if flag.startswith("-m")]
     macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in features if "=" not in name]
     # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
     arm = [name for name in features if name.startswith("arch=")]
     macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
+    # What 32-bit ARM needs is left out where the file is compiled elsewhere, to pack weights.
+    only = "defined(__arm__) && " if target.family == "arm32" else ""
+    macros += ["__ARM_NEON"] if only else []
     lines = wrapped(features, 22, ", ").split("\n") if features else []
     return {
+        "only": only,
+        "licences": [flag.removeprefix("-f") for flag in target.flags if flag.startswith("-f")],
         "flags": _continued(" ".join(target.flags)),
         "features": [line.strip(" ,").replace(" ", "") for line in lines],
-        "missing": _continued(" || ".join(f"!defined({macro})" for macro in macros)),
+        "missing": only + _continued(" || ".join(f"!defined({macro})" for macro in macros)),
     }

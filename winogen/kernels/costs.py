@@ -46,7 +46,8 @@ def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, .
     ``half``: whether the last filters get a kernel of half vectors.
     """
     vectors = blocks(work.filters, work.lanes) - (0.5 if half else 0)
-    return panels(rows, even(rows, work.tuning.rows), vectors, work.tuning.vectors)
+    high, wide = even(rows, work.tuning.rows), work.tuning.vectors
+    return panels(rows, high, vectors, wide, work.together)
 
 
 def product(work: Work, machine: Machine, counted: Product) -> Any:

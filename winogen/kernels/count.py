@@ -45,6 +45,7 @@ class Panel:
     rows: Any
     vectors: Any  # 0.5: half a vector
     times: Any  # how many there are
+    together: int = 1  # steps for which one load brings the numbers of a row
 
     @property
     def sums(self) -> Any:
@@ -54,7 +55,7 @@ class Panel:
     @property
     def loads(self) -> Any:
         """Loads of a step of one of them; loads of half a vector count half."""
-        return (self.rows + self.vectors) * np.minimum(self.vectors, 1)
+        return (self.rows / self.together + self.vectors) * np.minimum(self.vectors, 1)
 
 
 @dataclass(frozen=True)
@@ -133,14 +134,16 @@ class Demand:
 Stages = tuple[Demand, Demand, Demand]  # input, multiply, output
 
 
-def panels(rows: Any, high: Any, vectors: Any, width: Any) -> tuple[Panel, ...]:
+def panels(rows: Any, high: Any, vectors: Any, width: Any, together: int = 1) -> tuple[Panel, ...]:
     """Return the register blocks of at most ``high`` rows that cut ``rows`` x ``vectors``.
+
+    ``together``: steps for which one load brings the numbers of a row.
 
     >>> [(one.rows, one.vectors, int(one.times)) for one in panels(5, 2, 4, 3)]
     [(2, 3, 2), (1, 3, 1), (2, 1, 2), (1, 1, 1)]
     """
     corners = (
-        Panel(size, wide, times * count)
+        Panel(size, wide, times * count, together)
         for wide, count in ((width, vectors // width), (vectors % width, np.sign(vectors % width)))
         for size, times in ((high, rows // high), (rows % high, np.sign(rows % high)))
     )

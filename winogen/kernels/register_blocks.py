@@ -15,6 +15,9 @@ from winogen.kernels.variant import named
 from winogen.kernels.work import Work, blocks, even
 from winogen.records import Sizes, Target
 
+# Vectors that one instruction loads on every target whose FMAs take numbers from lanes. With more,
+# gcc keeps some of them on the stack.
+_LOADED_AT_ONCE = 3
 # Blocks with so many times the loads of the best are not worth a kernel.
 _MOST_LOADS = 1.4
 
@@ -32,7 +35,9 @@ def register_blocks(work: Work) -> list[RegisterBlock]:
         return []
     target, chains, extent = work.target, work.tuning.chains, _extent(work)
     front: list[RegisterBlock] = []
-    for block in counting.blocks(target.registers, chains=chains, least=0, extent=extent):
+    for block in counting.blocks(
+        target.registers, chains=chains, least=0, extent=extent, together=work.together
+    ):
         if block.vectors > extent.vectors or not is_kept(target, block, chains):
             continue
         # They come by vectors, of each number the one of most rows first, which has fewest loads.
@@ -63,7 +68,12 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
     >>> blocks = [RegisterBlock(rows, vectors, 0, 0) for rows, vectors in ((14, 2), (5, 5))]
     >>> [is_kept(TARGETS["avx512"], block) for block in blocks], is_kept(TARGETS["avx2"], blocks[0])
     ([True, True], False)
+    >>> [is_kept(TARGETS["neon"], RegisterBlock(*size, 0, 0)) for size in ((10, 2), (7, 3), (5, 4))]
+    [True, True, False]
     """
+    if target.by_lane:
+        held = counting.registers_by_lane(block.rows, block.vectors)
+        return chains == 1 and held <= target.registers and block.vectors <= _LOADED_AT_ONCE
     sums = block.rows * block.vectors * chains
     held = counting.registers_of_steps(block.rows, block.vectors, chains) + 1
     return held <= target.registers and sums <= 2 * tuning.rows(target)

@@ -38,13 +38,17 @@ class Extent:
     vectors: int
 
 
-def loads_per_fma(rows: float, vectors: float) -> float:
+def loads_per_fma(rows: float, vectors: float, together: int = 1) -> float:
     """Return the loads per FMA of a block: a step has one for every row and every vector.
+
+    Where FMAs take numbers from lanes, one load of a row serves ``together`` steps.
 
     >>> loads_per_fma(14, 1) > 1 > loads_per_fma(14, 2)
     True
+    >>> loads_per_fma(10, 2, together=4)
+    0.225
     """
-    return 1 / vectors + 1 / rows
+    return 1 / (vectors * together) + 1 / rows
 
 
 def registers_needed(rows: int, vectors: int, chains: int = 1, spare: int = 0) -> int:
@@ -67,6 +71,17 @@ def registers_of_steps(rows: int, vectors: int, chains: int = 1) -> int:
     return (rows + 1) * vectors * chains
 
 
+def registers_by_lane(rows: int, vectors: int) -> int:
+    """Return the registers of a kernel whose FMAs take the numbers of rows from lanes.
+
+    It holds its sums, a vector for each row, and all vectors of a step.
+
+    >>> registers_by_lane(10, 2), registers_by_lane(7, 3)
+    (32, 31)
+    """
+    return rows * vectors + rows + vectors
+
+
 def blocks(
     registers: int,
     *,
@@ -74,13 +89,15 @@ def blocks(
     spare: int = 0,
     least: float = LEAST_FILLED,
     extent: Extent | None = None,
+    together: int = 1,
 ) -> Iterator[RegisterBlock]:
     """Yield every block that fills at least a part ``least`` of the registers, and no more.
 
     By vectors; among blocks with equally many, the one of most rows comes first.
 
     Loads per FMA are 1/vectors + 1/rows. With an ``extent``, its last blocks count as well: a row
-    of 13 pixels takes three blocks of 5, so that 3/13 replaces 1/5.
+    of 13 pixels takes three blocks of 5, so that 3/13 replaces 1/5. Where FMAs take numbers from
+    lanes, a load of a row serves ``together`` steps.
 
     >>> [(block.rows, block.vectors) for block in blocks(16) if min(block.rows, block.vectors) > 1]
     [(6, 2), (4, 3), (3, 4), (2, 6)]
@@ -89,9 +106,10 @@ def blocks(
         for rows in range(registers // (chains * vectors), 0, -1):
             needed = registers_needed(rows, vectors, chains, spare)
             if least * registers <= needed <= registers:
-                loads = loads_per_fma(rows, vectors)
+                loads = loads_per_fma(rows, vectors, together)
                 if extent:
-                    loads = _share(extent.vectors, vectors) + _share(extent.pixels, rows)
+                    filters, pixels = _share(extent.vectors, vectors), _share(extent.pixels, rows)
+                    loads = filters / together + pixels
                 yield RegisterBlock(rows, vectors, loads, needed)
 
 

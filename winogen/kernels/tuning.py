@@ -26,25 +26,36 @@ def rows(target: Target) -> int:
     is known here. Ten sums hide five cycles, and the block has twelve; a step has eight loads for
     twelve multiply-adds. Measured on Zen 3, Zen 4 and Intel Xeon only.
 
-    GNU C has no multiply-add by one lane for NEON, so that broadcast numbers take registers: with
-    14 rows gcc 12 keeps five of the 28 sums on the stack, with ten it keeps none.
+    Where a multiply-add takes one lane of a register (NEON), the numbers of a row are loaded LANES
+    steps at once, so that a block holds its sums, a vector for each row, and those of one step: 20,
+    10 and 2 for ten rows. Seven rows of three vectors load as much; more spill. Of the 16 registers
+    of 32-bit ARM four rows take 14.
 
     >>> from winogen.records import TARGETS
-    >>> {name: rows(TARGETS[name]) for name in ("avx512", "avx2", "neon", "generic")}
-    {'avx512': 14, 'avx2': 6, 'neon': 10, 'generic': 6}
+    >>> {name: rows(TARGETS[name]) for name in ("avx512", "avx2", "neon", "armv7")}
+    {'avx512': 14, 'avx2': 6, 'neon': 10, 'armv7': 4}
     """
     if target.registers < 32:
-        return 6
+        return 4 if target.by_lane else 6
     return 14 if target.broadcasts else 10
 
 
 # Kernels that go through packed filters in their order, block by block, fetch the next one.
 NEXT_BLOCK = STREAMS["next"] | STREAMS["output"]
+_FILTERS = STREAMS["B"] | STREAMS["next"]
+_ARM = "counted in the loops that gcc 12 makes, not measured"
 
 
 def gemm(target: Target, **sizes: int) -> Tuning:
-    """Return the tuning of kernels whose filters fill the lanes."""
-    return Tuning(_ZEN4, rows=rows(target), vectors=2, **sizes)
+    """Return the tuning of kernels whose filters fill the lanes: a block of two vectors.
+
+    Multiply-adds by lane leave little else in the loop, and none of it is a prefetch: packed
+    filters are read in the order of memory, which the prefetchers of Arm's cores follow.
+    """
+    if not target.by_lane:
+        return Tuning(_ZEN4, rows=rows(target), vectors=2, **sizes)
+    block = Tuning(_ARM, rows=rows(target), vectors=2, **sizes)
+    return replace(block, prefetch_streams=block.prefetch_streams & ~_FILTERS)
 
 
 # The register block of regions where an FMA can take one of its operands from memory (AVX-512), by
@@ -83,14 +94,14 @@ _NARROW_DEPTH = 128
 
 def regions(target: Target, precision: Precision) -> Tuning:
     """Return the tuning of kernels whose product goes over many channels at once."""
-    block, narrow = Tuning(_ZEN4, rows=rows(target), vectors=2), bool(precision.narrow_filter)
+    block, narrow = gemm(target, prefetch_streams=NEXT_BLOCK), bool(precision.narrow_filter)
     if target.broadcasts:
         block = _REGIONS.get(target.core, _REGIONS[""])
         block = _NARROW_REGIONS.get(target.core, block) if narrow else block
+        block = replace(block, prefetch_streams=NEXT_BLOCK)
     return replace(
         block,
         depth=_NARROW_DEPTH if narrow and precision.filter_itemsize < 3 else 32,
         many_channels=128 if target.broadcasts else 0,
         non_temporal=REGIONS_NON_TEMPORAL,
-        prefetch_streams=NEXT_BLOCK,
     )

@@ -124,6 +124,12 @@ class Work:
     merged: int = 1  # channels of each group of the layer, where a kernel takes all groups as one
 
     @property
+    def together(self) -> int:
+        """Steps of the product for which one load brings the numbers of a row."""
+        by_lane = self.target.by_lane and self.precision.format.together == 1
+        return self.lanes if by_lane else 1
+
+    @property
     def lanes(self) -> int:
         """Numbers in one vector."""
         return self.precision.lanes(self.target.vector_bytes)

@@ -65,14 +65,16 @@ class Target:
     registers: int  # vector registers the instruction set names
     flags: tuple[str, ...]  # what the compiler needs to emit it
     broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
-    by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
+    # Arithmetic takes one lane of a register for all lanes. On 32-bit ARM such a multiply-add
+    # rounds twice, which bounds of errors allow.
+    by_lane: bool = False
     dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     load_mask: int = 0  # bytes of what says which lanes a load reads; 0: it reads all
     flushes: bool = True  # can be told to take denormals for zeros
     halves: bool = False  # instructions make float32 of float16 and back
     shuffles: bool = False  # an instruction shuffles bytes
-    family: str = field(default="", repr=False)  # "x86" or "arm"; "" for any CPU
+    family: str = field(default="", repr=False)  # "x86", "arm" or "arm32"; "" for any CPU
     # What a CPU must report before code for the target may run on it: archspec's feature names.
     reported: frozenset[str] = field(default=frozenset(), repr=False)
     # A target all of whose instructions it has, and uses where it has no better ones.
@@ -216,6 +218,24 @@ TARGETS: dict[str, Target] = {
             shuffles=True,
             family="arm",
             reported=frozenset({"asimd"}),
+        ),
+        Target(
+            "armv7",
+            16,
+            16,
+            (
+                "-mfpu=neon-vfpv4",
+                # gcc makes vectors of float32 scalars unless it may flush denormals, as NEON does.
+                # Sums stay in their order.
+                "-funsafe-math-optimizations",
+                "-fno-associative-math",
+                "-fno-reciprocal-math",
+                "-fsigned-zeros",
+            ),
+            by_lane=True,
+            family="arm32",
+            reported=frozenset({"neon", "vfpv4"}),
+            includes="generic",
         ),
         Target("generic", 16, 16, ()),
     )

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from cffi import FFI
-from codegen.test_sanitizers import check
+from codegen.sanitized_convolution import check
 from lab.loops.samples import LAYERS, PADDED, data, draw, problem, target_of
 
 from winogen.codegen.render import cdef, render

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,12 @@ _ARM = _Syntax(
     r"st[rp]\s+q\d+,.*\[(sp|x29)",
     r"(?:b\.?\w*|cbn?z|tbn?z)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b",
 )
+_ARM32 = _Syntax(
+    r"v(add|sub|mul|ml[as]|fm[as]|fn?m[as])\.f32\s+q",
+    r"vld(r|1\.\d+|mia)\s.*(\[sp|\bsp,|\[fp|\[r7\b)",
+    r"vst(r|1\.\d+|mia)\s.*(\[sp|\bsp,|\[fp|\[r7\b)",
+    r"(?:b\w{0,2}(?:\.[nw])?|cbn?z)\s+(?:\w+,\s*)?(?:0x)?([0-9a-f]+)\b",
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ def loops(listing: str) -> Iterator[Loop]:
     for name, body in re.findall(r"^[0-9a-f]+ <(.+?)>:\n((?:.+\n?)*)", listing, re.MULTILINE):
         lines = re.findall(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$", body, re.MULTILINE)
         code = [(int(address, 16), text) for address, text in lines]
-        syntax = _X86 if any(re.search("%[a-z]", text) for _, text in code) else _ARM
+        syntax = _syntax(text for _, text in code)
         for first, last in _innermost(code, syntax):
             inside = [text for address, text in code if first <= address <= last]
             arithmetic, loads, stores = (
@@ -89,6 +95,14 @@ def loops(listing: str) -> Iterator[Loop]:
             )
             if arithmetic:
                 yield Loop(name, len(inside), arithmetic, loads, stores)
+
+
+def _syntax(code: Iterable[str]) -> _Syntax:
+    """The syntax of a function's instructions."""
+    text = "\n".join(code)
+    if re.search("%[a-z]", text):
+        return _X86
+    return _ARM if re.search(r"\b[xw]\d+\b|\bv\d+\.", text) else _ARM32
 
 
 def _innermost(code: Sequence[tuple[int, str]], syntax: _Syntax) -> list[tuple[int, int]]:

@@ -1,0 +1,95 @@
+"""What gcc makes of kernels for other CPUs: the inner loops, instruction by instruction."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from codegen.elsewhere import ELSEWHERE
+
+from winogen import kernels, resources
+from winogen.codegen.render import parts, render
+from winogen.codegen.transforms import load
+from winogen.kernels.gemm import GemmSpec
+from winogen.kernels.gemm import tuning as gemm_tuning
+from winogen.kernels.spec import KernelSpec
+from winogen.lab.bench.stack import loops
+from winogen.records import TARGETS, Precision
+
+# The least share of multiply-adds in the loop over channels of the largest register block, by
+# instruction set, kernel and layout. What else is there are loads, one addition to an address, and
+# the end of the loop; of direct convolution, where the next tap lies and its filters.
+LIMITS = {
+    ("neon", "mcmr", "NHWC"): 0.86,
+    ("neon", "winograd1d", "NHWC"): 0.81,
+    ("neon", "gemm", "NHWC"): 0.86,
+    ("neon", "direct", "NHWC"): 0.81,
+    ("neon", "direct", "NCHW"): 0.77,
+    ("armv7", "mcmr", "NHWC"): 0.71,
+    ("armv7", "gemm", "NHWC"): 0.71,
+    ("armv7", "direct", "NHWC"): 0.6,
+}
+
+
+def spec_of(isa, kernel, layout):
+    target, precision = TARGETS[isa], Precision.of("float32")
+    if kernel == "gemm":
+        return GemmSpec(precision, target, gemm_tuning(target, 64))
+    variant, along = kernels.named(kernel), load(4, 3)
+    transforms = (along if wanted else None for wanted in variant.along)
+    if any(variant.along) and not all(variant.along):
+        transforms = (load(1, 1), along)
+    tuning = variant.tuning(target, precision).compiled
+    return KernelSpec(kernel, layout, precision, target, tuning, *transforms)
+
+
+@pytest.mark.parametrize("isa, kernel, layout", LIMITS)
+def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
+    spec = spec_of(isa, kernel, layout)
+    rows, vectors = spec.tuning.rows, spec.tuning.vectors
+    # The micro-kernel alone, and of all sizes of panels the largest.
+    source = parts(spec).get(f"gemm_{isa}", render(spec))
+    source = source[: source.index("/* By vectors and rows, less one. */")]
+    source = re.sub(r"^GEMM\(\d.*\)$", "", source, flags=re.MULTILINE)
+    source += f"GEMM({vectors}, {rows}, )\ngemm_function *const used = gemm_{vectors}_{rows};\n"
+    (tmp_path / "kernel.c").write_text(source)
+    text = ELSEWHERE[isa].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    found = [one for one in loops(text) if one.function == f"gemm_{vectors}_{rows}"]
+    loop = max(found, key=lambda one: one.arithmetic)
+    assert loop.arithmetic == spec.precision.lanes(spec.target.vector_bytes) * rows * vectors
+    assert loop.loads == loop.stores == 0, loop
+    assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
+
+
+# Vectors that go to the stack and come back.
+STACK = re.compile(r"\t(?:ld|st)[pu]?r?\s+q.*\[(?:sp|x29)", re.MULTILINE)
+
+
+def test_a_transform_along_one_axis_stays_in_registers(tmp_path):
+    lines = [
+        "typedef float vec __attribute__((vector_size(16)));",
+        "#define WINOGEN_VEC vec",
+        "#define WINOGEN_REAL float",
+    ]
+    for path in sorted(resources.folder("transforms").glob("*.h")):
+        lines.append(f'#include "{path}"')
+        for name in re.findall(r"void (winogen_\w+_(?:input|output))\(const", path.read_text()):
+            lines.append(f"void called_{name}(const vec *x, vec *y) {{ {name}(x, y); }}")
+    (tmp_path / "all.c").write_text("\n".join(lines))
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "all.c")
+    bodies = re.findall(r"<called_(\w+)>:\n((?:.+\n)*)", text)
+    assert len(bodies) > 100
+    assert [name for name, body in bodies if STACK.search(body)] == []
+
+
+@pytest.mark.parametrize("m", [4, 6])
+def test_an_input_tile_goes_through_memory_once(m, tmp_path):
+    """Column by column to an array and row by row from there: a loop each, without the stack."""
+    along = load(m, 3)
+    spec = replace(spec_of("neon", "mcmr", "NHWC"), transform_h=along, transform_w=along)
+    (tmp_path / "kernel.c").write_text(render(spec))
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c")
+    steps = len(along.programs["input"].statements)
+    others = ("gemm", "pack", "finish")
+    found = [one for one in loops(text) if not one.function.startswith(others)]
+    found = [one for one in found if one.arithmetic == steps]
+    assert len(found) == 2 and all(one.loads == one.stores == 0 for one in found), found

@@ -1,0 +1,74 @@
+"""Kernels for other CPUs, run here by user-mode emulation: integers in, the same integers out.
+
+`sanitized.c` drives them: calls of one kernel, with every border, padding mode, block and rest.
+Which kernels these are is drawn, and changes with the files that were committed. Many at once:
+
+    WINOGEN_DRAWS=200 python -m pytest -n auto tests/codegen/test_emulated.py
+"""
+
+import os
+import random
+from dataclasses import replace
+from itertools import accumulate, product
+from math import prod
+
+import pytest
+from codegen.elsewhere import ELSEWHERE
+from codegen.sanitized_convolution import check
+from kernels.samples import LAYOUTS, TILES, borders, cuts, products_of, reaching
+
+from winogen import kernels
+from winogen.codegen.transforms import load
+from winogen.records import TARGETS, Precision
+
+# Those whose products are not of integers with steps, which rounds.
+VARIANTS = [
+    variant
+    for variant in kernels.variants().values()
+    if products_of(variant, "float32") is None and variant.computes(Precision.of("float32"))
+]
+DRAWS = int(os.environ.get("WINOGEN_DRAWS", "1"))  # kernels of each instruction set
+MOST, PRODUCTS = 120, 10_000_000  # calls of each, and products of all of them
+
+
+# Points by whose transforms integers stay integers, by how many there are.
+POINTS = {2: "0,inf", 3: "0,1,inf", 4: "0,1,-1,inf", 5: "0,1,-1,2,inf", 6: "0,1,-1,2,-2,inf"}
+
+
+def exactly(work):
+    """The same call by other points."""
+    along = (load(t.m, t.r, POINTS[t.n]) if t and t.n > 1 else t for t in work.transforms)
+    return replace(work, transforms=tuple(along))
+
+
+def affordable(works):
+    """The first of them, as many as are computed by loops over single numbers in seconds."""
+    sizes = (
+        work.batch * work.groups * work.filters * work.channels * work.filter_taps * prod(work.out)
+        for work in works
+    )
+    return [work for work, total in zip(works, accumulate(sizes)) if total < PRODUCTS]
+
+
+def drawn(isa, seed):
+    """Calls of a kernel of one variant after the other; the seed chooses which kernel and calls."""
+    chance, first = random.Random(seed), seed % len(VARIANTS)
+    for variant in VARIANTS[first:] + VARIANTS[:first]:
+        kinds = list(product(LAYOUTS, ("float32", "float64"), borders(variant), TILES))
+        for layout, dtype, border, tile in chance.sample(kinds, len(kinds)):
+            found = reaching(variant, layout, dtype, TARGETS[isa], border, tile)
+            if found:
+                works = chance.choice(list(found.values()))
+                calls = [exactly(one) for work in works for one in cuts(work)]
+                return affordable(chance.sample(calls, min(MOST, len(calls))))
+    raise AssertionError(f"no kernel for {isa}")
+
+
+@pytest.mark.parametrize("draw", range(DRAWS))
+@pytest.mark.parametrize("isa", ELSEWHERE)
+def test_integers_stay_integers(isa, draw, tmp_path, seed):
+    other = ELSEWHERE[isa]
+    other.need(other.runner)
+    works = drawn(isa, seed + draw)
+    check(tmp_path, works, exact=True, elsewhere=other)
+    print(f"{len(works)} calls of {works[0].variant} are right")
