@@ -215,7 +215,7 @@ def test_data_aware_factors_are_the_best_for_their_data(first):
     for factors in (plain, aware):
         errors.append(np.linalg.norm(run(layer, form, factors.stages(4), x) - y))
     left, right = aware.left[:, :, :4], aware.right[:, :4]
-    fitted, bias = refit(form, layer, left, right, [(x, y)])
+    fitted, bias = refit(form, layer, left, right, [(x, y)], ridges=[1e-2])
     stages = aware.stages(4)[0], second_weight(form, fitted)
     errors.append(np.linalg.norm(run(layer, form, stages, x) - y))
     assert not bias.any()
@@ -237,9 +237,21 @@ def test_least_squares_find_a_layer_of_that_rank(shape, options, first):
     y = run(layer, form, factors.stages(rank), x, layer.padding_mode) + bias[:, None, None]
     start = right + random(*right.shape, seed=6)
     pairs = [(x[:1], y[:1]), (x[1:], y[1:])]
-    fitted, found = refit(form, layer, left, start, pairs, shifts=True, ridge=1e-9)
+    fitted, found = refit(form, layer, left, start, pairs, shifts=True, ridges=[1e-9])
     np.testing.assert_allclose(found, bias, atol=1e-4)
     np.testing.assert_allclose(fitted, right, atol=1e-4)
+
+
+def test_noise_is_not_fitted():
+    """Few pixels and outputs that have nothing to do with them: stage 2 stays as it is."""
+    layer = layer_of((8, 8, 3, 3), padding=1)
+    form = Form.of(layer, "columns")
+    factors = decompose(form, random(8, 8, 3, 3))
+    x, noise = random(1, 8, 8, 8, seed=1), random(1, 8, 8, 8, seed=2)
+    y = run(layer, form, factors.stages(form.full_rank), x, "zeros") + noise
+
+    found, _ = refit(form, layer, factors.left, factors.right, [(x, y)])
+    assert np.linalg.norm(found - factors.right) == 0
 
 
 def test_what_data_does_not_determine_stays():

@@ -7,7 +7,7 @@ import pytest
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.lowrank.budget import Budget
-from winogen.lowrank.choosing import Option, least_cost, least_error
+from winogen.lowrank.choosing import Option, halfway, least_cost, least_error, uniform
 
 
 @pytest.mark.parametrize("text, cost, value, unit", [
@@ -74,3 +74,16 @@ def test_what_cannot_be_met():
     assert totals(least_error(made, least * 1.001))[0] <= least * 1.001
     assert [one.rank for one in least_cost(made, 0.0)] == [None] * 4
     assert [one.rank for one in least_error(made, 1e9)] == [None] * 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_for_all_and_halfway_keep_the_limit(seed):
+    made = layers(seed)
+    for limit in (12.0, 20.0, 30.0):
+        same, best = uniform(made, limit), least_error(made, limit)
+        between = halfway(made, same, best, limit)
+        for chosen in (same, between):
+            assert totals(chosen)[0] <= limit * (1 + 1e-6)
+        ends = [sorted((one.cost, other.cost)) for one, other in zip(same, best)]
+        assert all(one.cost <= most for one, (_, most) in zip(between, ends))
+    assert uniform(made, sum(min(o.cost for o in options) for options in made) * 0.99) is None

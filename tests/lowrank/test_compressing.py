@@ -1,6 +1,7 @@
 """Whole models: what is written runs in onnxruntime alone, and says how good it is."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,6 +130,26 @@ def test_a_quality_is_kept_where_errors_add_up_to_more():
     assert made.square <= 1e-3 and made.cost < 10
 
 
+def test_the_choice_that_errs_least_is_taken(monkeypatch):
+    from winogen.lowrank import compressing
+    from winogen.lowrank.choosing import Option
+
+    class Search(compressing._Search):
+        def __init__(self):
+            self._net = SimpleNamespace(proto=None)
+
+        def _fitted(self, chosen, samples):
+            assert samples == ["some"]
+            return errors[chosen[0].rank], {}
+
+    monkeypatch.setattr(compressing, "outputs", lambda net, proto, judges: proto)
+    monkeypatch.setattr(compressing, "mean_square", lambda found, exact: found)
+    errors = {4: 3.0, 5: 1.0, 6: 2.0}
+    choices = [[Option(rank, rank, 0.0)] for rank in errors]
+    assert Search().best(choices, ["some"], ["others"]) == choices[1]
+    assert Search().best(choices, ["some"], []) == choices[0]
+
+
 def test_params(model, inputs):
     small, report = compress(model, batches(inputs), budget="params:6x", threads=1)
     before, after = report.total("parameters")
@@ -193,7 +214,7 @@ def test_the_command(model, inputs, tmp_path):
     assert output.read_bytes() == outputs[1]
     new = str(tmp_path / "new.onnx")
     for given, message in (
-        (tmp_path / "none", "is not there"),
+        (tmp_path / "none", "No such file"),
         (tmp_path, "a folder with no .npy"),
     ):
         done = CliRunner().invoke(app, [*words, "--data", str(given), "-o", new])

@@ -43,9 +43,9 @@ def compress(
     from winogen.files import output_path
     from winogen.lowrank.budget import Budget
     from winogen.lowrank.compressing import compressed, split
-    from winogen.lowrank.data import read_data
     from winogen.onnx.loading import original
     from winogen.onnx.rewrite import save
+    from winogen.onnx.samples import read_samples
     from winogen.progress import counting
 
     Budget.of(budget)
@@ -53,7 +53,7 @@ def compress(
         raise InvalidValue(f"output: got {output}, which is there; allowed: a new file")
     output_path(output)
     proto = original(model)
-    samples, held_out = split(read_data(proto, data))
+    samples, held_out = split(list(read_samples(proto, data)))
     with counting("compressing") as step:
         result, report = compressed(
             proto, samples, held_out, budget=budget, threads=threads, step=step

@@ -80,8 +80,8 @@ def quantize(
     model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, of float32 numbers."),
     samples: Path = typer.Argument(
         metavar="SAMPLES",
-        help="Inputs like those that it is for: a .npy whose first axis counts them, or a .npz "
-        "with such an array for each input.",
+        help="Inputs like those that it is for: a .npy whose first axis counts them, a .npz with "
+        "such an array for each input, or a folder with a .npy for each.",
     ),
     output: Path = typer.Option(..., "--output", "-o", help="File to write."),
     method: str = typer.Option(

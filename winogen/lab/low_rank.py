@@ -27,6 +27,8 @@ from winogen.onnx.comparison import differences
 
 WAYS = ("plain", "weighted", "fitted", "by budget")
 _OPSET = 17
+# Columns of the corner that choices of ranks are fitted to; the others decide between them.
+_FITTED = 36
 
 
 def measure(
@@ -44,6 +46,8 @@ def measure(
     (one,) = chosen_nets([name])
     corners = pieces(one)
     samples, held_out = [{"x": corners.calibration}], [{"x": corners.test}]
+    fitted_to, judge = np.split(corners.calibration, [_FITTED], axis=3)
+    trial = [{"x": np.ascontiguousarray(fitted_to)}], [{"x": np.ascontiguousarray(judge)}]
     proto = _exported(one.module(), corners.calibration)
     net = Net(proto, samples)
     gauged = gauge(net, samples, step)
@@ -67,7 +71,9 @@ def measure(
         }
         weighted = {place: cut(place, one, ranks[place]) for place, one in known.items()}
         fitted = build(net, ranks, known, samples, step)
-        _, report = compressed(proto, samples, held_out, budget=f"products:{factor}x", step=step)
+        _, report = compressed(
+            proto, samples, held_out, budget=f"products:{factor}x", step=step, trial=trial
+        )
         before, after = report.total("seconds")
         found = (
             psnr(plain), psnr(weighted), psnr({p: one.stages for p, one in fitted.items()}),
@@ -105,5 +111,6 @@ def _exported(module: Any, x: np.ndarray) -> Any:
         torch.onnx.export(
             module, (torch.from_numpy(x),), str(path), dynamo=False, opset_version=_OPSET,
             input_names=["x"], output_names=["y"],
+            dynamic_axes={"x": {2: "h", 3: "w"}, "y": {2: "oh", 3: "ow"}},
         )  # fmt: skip
         return onnx.load(path)

@@ -32,6 +32,66 @@ def least_cost(layers: Sequence[Sequence[Option]], error: float) -> list[Option]
     return _chosen(layers, error, swapped=True)
 
 
+def uniform(layers: Sequence[Sequence[Option]], limit: float) -> list[Option] | None:
+    """Return the options that cost the same part of each layer, within a limit; None: none do.
+
+    Ranks are the largest that cost at most that part of the layer as it was, and the least where
+    none does. A layer without any rank stays as it was.
+
+    >>> layer = [Option(None, 8, 0), Option(4, 4, 1), Option(2, 2, 5)]
+    >>> [option.rank for option in uniform([layer, layer, layer[:1]], 17)]
+    [4, 4, None]
+    """
+
+    def at(part: float) -> list[Option]:
+        return [_of_part(options, part) for options in layers]
+
+    def fits(options: Sequence[Option]) -> bool:
+        return sum(one.cost for one in options) <= limit * (1 + 1e-9)
+
+    low, high = 0.0, 1.0
+    if not fits(at(low)):
+        return None
+    for _ in range(50):
+        part = (low + high) / 2
+        if fits(at(part)):
+            low = part
+        else:
+            high = part
+    return at(low)
+
+
+def _of_part(options: Sequence[Option], part: float) -> Option:
+    """The rank that costs at most a part of the layer as it was, or what is nearest to that."""
+    whole = next(one.cost for one in options if one.rank is None)
+    ranks = [one for one in options if one.rank is not None]
+    within = [one for one in ranks if one.cost <= part * whole]
+    if within:
+        return max(within, key=lambda one: one.cost)
+    return min(ranks or options, key=lambda one: one.cost)
+
+
+def halfway(
+    layers: Sequence[Sequence[Option]],
+    some: Sequence[Option],
+    others: Sequence[Option],
+    limit: float,
+) -> list[Option]:
+    """Return the options between those of two choices, layer by layer; within a limit if both are.
+
+    >>> layer = [Option(None, 8, 0), Option(6, 6, .5), Option(4, 4, 1), Option(2, 2, 5)]
+    >>> [option.rank for option in halfway([layer, layer], [layer[1], layer[3]], [layer[3]] * 2, 9)]
+    [4, 2]
+    """
+    found = []
+    for options, one, other in zip(layers, some, others):
+        middle = (one.cost + other.cost) / 2 * (1 + 1e-9)
+        within = [option for option in options if option.cost <= middle]
+        found.append(max(within, key=lambda option: option.cost))
+    left = limit - sum(option.cost for option in found)
+    return found if left >= 0 else list(some)
+
+
 def _chosen(layers: Sequence[Sequence[Option]], limit: float, swapped: bool) -> list[Option] | None:
     """By a price of what is limited, and what is left over spent where it helps most."""
 

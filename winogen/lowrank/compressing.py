@@ -11,13 +11,12 @@ from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.lowrank.budget import Budget
 from winogen.lowrank.building import Fitted, Step, build
-from winogen.lowrank.choosing import Option, least_cost, least_error
-from winogen.lowrank.data import read_data
+from winogen.lowrank.choosing import Option, halfway, least_cost, least_error, uniform
 from winogen.lowrank.report import Report, Row
 from winogen.lowrank.searching import Costs, Gauged, gauge, mean_square, outputs
 from winogen.lowrank.sites import Net
 from winogen.onnx.loading import naming_damage, original
-from winogen.onnx.samples import Sample
+from winogen.onnx.samples import Sample, read_samples
 from winogen.typing import FilePath
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 # Of how many samples one is held out, and how many others are looked at.
 HELD_OUT = 5
 MOST_SAMPLES = 32
+# Of how many samples that layers are fitted to one decides between choices of ranks.
+_JUDGES = 4
 # How often a model is made for a given quality, and how near is near enough, in dB.
 _MOST_MODELS = 6
 _NEAR = 0.15
@@ -65,7 +66,7 @@ def compress(
     can; MissingPackage without the extra `onnx`; and OSError.
     """
     Budget.of(budget)
-    samples, held_out = split(read_data(original(model), inputs))
+    samples, held_out = split(list(read_samples(original(model), inputs)))
     return compressed(model, samples, held_out, budget=budget, threads=threads)
 
 
@@ -89,10 +90,12 @@ def compressed(
     budget: str,
     threads: int | None = None,
     step: Step | None = None,
+    trial: tuple[Sequence[Sample], Sequence[Sample]] | None = None,
 ) -> tuple[Any, Report]:
     """Do the same, with the samples held out as they are given.
 
-    ``step`` is told how far the work has come.
+    ``step`` is told how far the work has come. ``trial``: samples to fit choices of ranks to, and
+    others that decide between these; by itself three quarters of ``samples`` and the last one.
     """
     asked = Budget.of(budget)
     costs = Costs(arguments.threads(threads))
@@ -118,9 +121,19 @@ def compressed(
                 f"budget: got {budget}; allowed: what can be met, {asked.point(before, least)} at "
                 "the most, where every layer has the rank with the least cost"
             )
-        made = search.model(chosen)
+        choices = [chosen]
+        same = uniform(options, limit - fixed)
+        if same is not None:
+            choices += [halfway(options, chosen, same, limit - fixed), same]
+        made = search.model(search.best(choices, *(trial or _judged(samples))))
     rows = [_row(site, costs, gauged, made) for site in net.sites]
     return made.proto, Report(str(asked), rows, made.psnr, len(held_out))
+
+
+def _judged(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    """Samples to fit choices to, and others to judge them by; none if there are too few."""
+    judges = samples[_JUDGES - 1 :: _JUDGES]
+    return [one for number, one in enumerate(samples, 1) if number % _JUDGES], judges
 
 
 @dataclass(frozen=True)
@@ -155,14 +168,45 @@ class _Search:
 
     def model(self, chosen: Sequence[Option]) -> _Made:
         """Return the model with these options."""
-        pairs = [(one, o) for one, o in zip(self._gauged, chosen) if o.rank is not None]
-        ranks = {one.site.place: o.rank for one, o in pairs if o.rank is not None}
-        factors = {one.site.place: one.factors for one, _ in pairs}
-        fitted = build(self._net, ranks, factors, self._samples, self._step)
-        proto = self._net.with_stages({place: one.stages for place, one in fitted.items()})
+        proto, fitted = self._fitted(chosen, self._samples)
         square = mean_square(outputs(self._net, proto, self._held_out), self._exact)
         expected = sum(one.error for one in chosen)
         return _Made(proto, fitted, square, expected, sum(one.cost for one in chosen))
+
+    def _fitted(
+        self, chosen: Sequence[Option], samples: Sequence[Sample]
+    ) -> tuple[Any, dict[int, Fitted]]:
+        """The model with these options, and what became of layers by their places."""
+        pairs = [(one, o) for one, o in zip(self._gauged, chosen) if o.rank is not None]
+        ranks = {one.site.place: o.rank for one, o in pairs if o.rank is not None}
+        factors = {one.site.place: one.factors for one, _ in pairs}
+        fitted = build(self._net, ranks, factors, samples, self._step)
+        proto = self._net.with_stages({place: one.stages for place, one in fitted.items()})
+        return proto, fitted
+
+    def best(
+        self,
+        choices: Sequence[Sequence[Option]],
+        samples: Sequence[Sample],
+        judges: Sequence[Sample],
+    ) -> Sequence[Option]:
+        """Return the choice that errs least on ``judges`` where it is fitted to ``samples``.
+
+        Errors of layers do not add up as they are expected to, and ranks that are least wrong for
+        some samples are not so for others: ranks that are nearly the same may be better.
+        """
+        known: dict[tuple[int | None, ...], Sequence[Option]] = {}
+        for chosen in choices:
+            known.setdefault(tuple(one.rank for one in chosen), chosen)
+        if len(known) == 1 or not judges:
+            return choices[0]
+        exact = outputs(self._net, self._net.proto, judges)
+
+        def square(chosen: Sequence[Option]) -> float:
+            proto, _ = self._fitted(chosen, samples)
+            return mean_square(outputs(self._net, proto, judges), exact)
+
+        return min(known.values(), key=square)
 
     def for_quality(self, psnr: float) -> _Made:
         """Return the model of least cost with at least this PSNR.

@@ -9,9 +9,12 @@ import numpy as np
 
 from winogen.lowrank.form import Form
 
-# Eigenvalues of a covariance below this part of the largest count as so much: directions that the
-# samples hardly have must not become free.
+# This part of their sum is added to the eigenvalues of a covariance: directions that the samples
+# hardly have must not become free.
 FLOOR = 1e-6
+# Rounding errors of singular values, in units of the largest and of the size of the matrix: their
+# own, and as roots of the eigenvalues of squares.
+VALUES, EIGENVALUES = np.finfo(np.float64).eps, np.finfo(np.float64).eps ** 0.5
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Factors:
     values: np.ndarray  # (groups, full rank)
     left: np.ndarray  # (groups, channels * taps, full rank)
     right: np.ndarray  # (groups, full rank, taps * filters)
+    noise: float = VALUES  # of ``values``, see there
 
     def residual(self, rank: int) -> float:
         """Return √ of the share that the singular values beyond ``rank`` have of all squares."""
@@ -48,7 +52,8 @@ class Factors:
     def _clean(self) -> np.ndarray:
         """The singular values, rounding errors of zeros left out."""
         sizes = self.left.shape[1], self.right.shape[2]
-        least = self.values.max(axis=1, keepdims=True) * max(sizes) * np.finfo(np.float64).eps
+        size = max(sizes) if self.noise == VALUES else max(sizes) ** 0.5
+        least = self.values.max(axis=1, keepdims=True) * size * self.noise
         return np.where(self.values > least, self.values, 0.0)
 
     def stages(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -76,24 +81,34 @@ def decompose(form: Form, weight: np.ndarray, covariance: np.ndarray | None = No
     sees; the error that is least is then that of its products with such inputs.
     """
     a = matrices(form, weight)
-    root = back = None
     if covariance is not None:
-        root, back = _roots(covariance)
-        a = root @ a
+        return _weighted(form, a, covariance)
     u, values, vt = np.linalg.svd(a, full_matrices=False)
     half = np.sqrt(values)
-    left, right = u * half[:, None, :], half[:, :, None] * vt
-    return Factors(form, values, left if back is None else back @ left, right)
+    return Factors(form, values, u * half[:, None, :], half[:, :, None] * vt)
 
 
-def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The square root of each matrix and its inverse, small eigenvalues raised to `FLOOR`."""
-    values, vectors = np.linalg.eigh(covariance)
-    largest = values.max(axis=1, keepdims=True)
-    values = np.where(largest > 0, np.maximum(values, FLOOR * largest), 1.0)
-    half = np.sqrt(values)[:, None, :]
-    turned = vectors.swapaxes(1, 2)
-    return (vectors * half) @ turned, (vectors / half) @ turned
+def _weighted(form: Form, a: np.ndarray, covariance: np.ndarray) -> Factors:
+    """Factors weighted by a covariance S = L Lᵀ: the singular vectors of B = Lᵀ A, one side of them
+    by the eigenvectors of BᵀB or B Bᵀ, whichever is smaller. The other side follows from A alone,
+    so that the full rank loses nothing, however small an eigenvalue is.
+    """
+    diagonal = np.arange(a.shape[1])
+    floor = FLOOR * np.trace(covariance, axis1=1, axis2=2)
+    padded = covariance.copy()
+    padded[:, diagonal, diagonal] += np.where(floor > 0, floor, 1.0)[:, None]
+    lower = np.linalg.cholesky(padded)
+    b = lower.swapaxes(1, 2) @ a
+    narrow = a.shape[2] <= a.shape[1]
+    squares, vectors = np.linalg.eigh(b.swapaxes(1, 2) @ b if narrow else b @ b.swapaxes(1, 2))
+    values, vectors = np.sqrt(np.maximum(squares[:, ::-1], 0.0)), vectors[:, :, ::-1]
+    half = np.sqrt(np.where(values > 0, values, 1.0))
+    if narrow:
+        left = a @ vectors / half[:, None, :]
+        return Factors(form, values, left, half[:, :, None] * vectors.swapaxes(1, 2), EIGENVALUES)
+    left = np.linalg.solve(lower.swapaxes(1, 2), vectors * half[:, None, :])
+    right = vectors.swapaxes(1, 2) @ b / half[:, :, None]
+    return Factors(form, values, left, right, EIGENVALUES)
 
 
 def first_weight(form: Form, left: np.ndarray) -> np.ndarray:

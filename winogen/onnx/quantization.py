@@ -83,7 +83,7 @@ def quantize(
     samples
         Inputs as the model will get them; tens of them do. An iterable of mappings from input to
         array, or of arrays for a model of one input; or the path of a .npy, whose first axis counts
-        samples, or of a .npz with such an array for each input.
+        samples, of a .npz with such an array for each input, or of a folder with a .npy for each.
     output
         Where to write the result.
     method

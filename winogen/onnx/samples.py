@@ -28,8 +28,8 @@ def read_samples(proto: Any, samples: Any) -> Iterator[Sample]:
     """Return samples one after the other, as values of the model's inputs.
 
     ``samples``: mappings from input to array, or arrays for a model of one input, by any iterable;
-    or a file. A .npy has samples along its first axis, each of which is given to the model as a
-    batch of one; a .npz has such an array for each input by its name.
+    or a path. A .npy has samples along its first axis, each of which is given to the model as a
+    batch of one; a .npz has such an array for each input by its name, and a folder a .npy.
 
     Raises InvalidType and InvalidValue, the latter also while they are read.
     """
@@ -40,7 +40,7 @@ def read_samples(proto: Any, samples: Any) -> Iterator[Sample]:
     if isinstance(samples, (np.ndarray, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidType(
             f"samples: got {type(samples).__name__}; allowed: an iterable of arrays or of mappings "
-            "from input to array, or the path of a .npy or .npz"
+            "from input to array, or the path of a .npy, a .npz or a folder of .npy"
         )
     return _checked(samples, inputs)
 
@@ -69,20 +69,21 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
 
 
 def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
-    """The samples in a file of numpy's, which is read as they are wanted if it can be."""
-    try:
-        data = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as problem:
-        raise InvalidValue(f"samples: got {path}, which is no .npy or .npz ({problem})") from None
-    arrays: dict[str, np.ndarray]
-    if isinstance(data, np.ndarray):
-        arrays = {inputs[0] if len(inputs) == 1 else "one array": data}
+    """The samples in files of numpy's, which are read as they are wanted if they can be."""
+    if path.is_dir():
+        arrays = {file.stem: _loaded(file) for file in sorted(path.glob("*.npy"))}
+        given = f"a folder with {', '.join(arrays) or 'no .npy'}"
     else:
-        arrays = {name: data[name] for name in data.files}
+        data = _loaded(path)
+        if isinstance(data, np.ndarray):
+            arrays = {inputs[0] if len(inputs) == 1 else "one array": data}
+        else:
+            arrays = {name: data[name] for name in data.files}
+        given = f"{path} with {', '.join(arrays) or 'nothing'}"
     if sorted(arrays) != sorted(inputs):
         raise InvalidValue(
-            f"samples: got {path} with {', '.join(arrays) or 'nothing'}; allowed: "
-            f"{'one array, or ' * (len(inputs) == 1)}a .npz with {', '.join(inputs)}"
+            f"samples: got {given}; allowed: {'one array, or ' * (len(inputs) == 1)}a .npz with "
+            f"{', '.join(inputs)}, or a folder of such .npy"
         )
     counts = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
@@ -92,3 +93,11 @@ def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
         )
     (count,) = counts
     return ({name: array[i : i + 1] for name, array in arrays.items()} for i in range(count))
+
+
+def _loaded(path: Path) -> Any:
+    """What a file of numpy's holds; raises InvalidValue and OSError."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as problem:
+        raise InvalidValue(f"samples: got {path}, which is no .npy or .npz ({problem})") from None
