@@ -145,6 +145,13 @@ def test_the_command_line():
     header = run("2", "3", "--format", "fixed", "--channels", "3640").stdout
     assert "4 Y = A^T" in header and "typedef uint32_t winogen_f2_3_int8_sum_t" in header
     assert header == run("2", "3", "--format", "fixed", "--channels", "3640").stdout
+    for words, name in (
+        (("--points", "0,1,-1,inf"), "f2_3"),
+        (("--points", "0,1,-2,inf"), "f2_3_[0-9a-f]{8}"),
+        (("--stride", "2"), "f2_3_s2"),
+    ):  # other functions have other names: one file may include several headers
+        other = run("2", "3", *words, "--format", "fixed").stdout
+        assert re.search(rf"^#ifndef WINOGEN_{name}_INT8_H$", other, re.MULTILINE | re.IGNORECASE)
     text = run("4", "3", "--bits", "8", "--matrices").stdout
     assert "147615    19" in text and "f4_3_gaussian" in text  # the catalog knows better
     for words, message in (

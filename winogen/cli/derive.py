@@ -240,7 +240,7 @@ def _integers(
     made = integral(algorithm)
     widths = fixed.widths(made, bits, bits, channels)
     with working(f"searching for short programs of F({m}, {r})"):
-        name = f"{transforms.entry_name(m, r, stride=stride)}_int{bits}"
+        name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits}"
         return fixed.render(made, widths, name, command)
 
 

@@ -482,6 +482,26 @@ def derive_command(
     return " ".join(words)
 
 
+def name_of(algorithm: BilinearAlgorithm, default: bool = False) -> str:
+    """Return what functions of an algorithm are called: as the catalog has it, or by a digest.
+
+    ``default``: whether nobody named its points or moduli.
+
+    >>> from winogen.algebra import cook_toom
+    >>> name_of(cook_toom(4, 3, "0,1,-1,2,-2,inf")), name_of(cook_toom(2, 3), default=True)
+    ('f4_3_classic', 'f2_3')
+    """
+    m, r = algorithm.m, algorithm.r
+    if default:
+        return entry_name(m, r, stride=algorithm.stride)
+    for option in ("points", "moduli"):
+        values = [str(value) for value in getattr(algorithm, option) or ()]
+        known = _catalog_name(m, r, option, values) if values else None
+        if known is not None:
+            return known
+    return _digest_name(algorithm)
+
+
 def _catalog_name(m: int, r: int, option: str, values: list[str]) -> str | None:
     for name, entry in catalog().items():
         if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option]) == sorted(values):
