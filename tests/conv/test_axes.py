@@ -44,9 +44,13 @@ def layers(draw):
     rank = draw(st.sampled_from(RANKS))
     algorithm = draw(st.sampled_from(["direct", "im2col", "mcmr"]))
     tiled = algorithm == "mcmr"
+    deep = rank == 3 and draw(st.booleans())  # no taps but along the depth
     axes = []
     for axis in range(rank):
-        plain = tiled and axis >= rank - 2  # where tiles are: few kernels, no steps
+        if deep and axis:
+            axes.append((draw(st.integers(1, 9)), 1, 1, 1, (0, 0)))
+            continue
+        plain = tiled and (deep or axis >= rank - 2)  # where tiles are: few kernels, no steps
         taps = draw(st.sampled_from([3] if plain else [1, 2, 3]))
         stride, dilation = (1 if plain else draw(st.integers(1, 3)) for _ in range(2))
         ends = draw(st.integers(0, 2)), draw(st.integers(0, 2))
@@ -237,6 +241,45 @@ def test_errors_are_as_predicted(rank):
         assert error < 3.5 * made.plan(x.shape).predicted_error
 
 
+@pytest.mark.parametrize("layout", arguments.LAYOUTS[3])
+def test_taps_along_the_depth_alone_are_those_of_maps(layout):
+    rng = np.random.default_rng(5)
+    x, w = ints(rng, 2, 24, 9, 6, 7), ints(rng, 12, 8, 3, 1, 1)
+    last = layout == "NDHWC"
+    rows = (
+        (lambda a: a.reshape(2, a.shape[1], 42, -1))
+        if last
+        else lambda a: a.reshape(*a.shape[:3], 42)
+    )
+    maps = {"layout": "NHWC" if last else "NCHW", "padding": (1, 0)}
+    volumes = {"layout": layout, "padding": (1, 0, 0)}
+    x = in_layout(x, layout)
+    some = (..., slice(5, 13)) if last else (slice(None), slice(5, 13))
+    few = (..., slice(0, 12)) if last else (slice(None), slice(0, 12))
+    for how in (
+        {"tile": 4},
+        {"tile": (4, 1, 1)},
+        {"algorithm": "direct"},
+        {"algorithm": "fft"},
+        {},
+    ):
+        of_maps = {**how, "tile": 4} if "tile" in how else how
+        conv = winogen.Conv3d(w, **volumes, **how)
+        same = winogen.Conv2d(w[..., 0].copy(), **maps, **of_maps)
+        part = x[some]
+        plain = conv(np.ascontiguousarray(part))
+        assert (rows(plain) == same(rows(np.ascontiguousarray(part)))).all()
+        out = np.full_like(x, np.nan)
+        assert conv(part, out=out[few], add=x[few]).base is out
+        assert np.allclose(out[few], plain + x[few])
+        assert np.isnan(np.delete(out, np.arange(12), axis=-1 if last else 1)).all()
+        plan, other = conv.plan(plain_shape := part.shape), same.plan(rows(part).shape)
+        assert plan.input_shape == plain_shape and plan.layout == layout
+        assert plan.multiplications == other.multiplications
+        assert plan.tile == (None if other.tile is None else (*other.tile, 1))
+        assert str(plan).count("x1x1)") >= (other.tile is not None)
+
+
 def test_plans_say_axes_and_count_products():
     layer = winogen.Conv3d(np.ones((8, 4, 3, 3, 3), np.float32), algorithm="mcmr", tile=2)
     plan = layer.plan((1, 4, 5, 6, 6))
@@ -272,20 +315,22 @@ def test_wisdom_knows_axes(rank, tmp_path):
     ["direct", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("mcmr", "im2col"))],
 )
 @pytest.mark.parametrize("layout", arguments.LAYOUTS[3])
-def test_files_of_volumes_run_alone_within_their_memory(tmp_path, algorithm, layout):
+@pytest.mark.parametrize("in_plane", [3, pytest.param(1, marks=pytest.mark.thorough)])
+def test_files_of_volumes_run_alone_within_their_memory(tmp_path, in_plane, algorithm, layout):
     """A pair of files under sanitizers, on arrays of just the right size."""
-    x_shape, w_shape = (2, 5, 4, 7, 9), (6, 5, 3, 3, 3)
+    x_shape, w_shape = (2, 5, 4, 7, 9), (6, 5, 3, in_plane, in_plane)
     first = layout[1] == "C"
     shape = x_shape if first else (*x_shape[:1], *x_shape[2:], x_shape[1])
     how = {"algorithm": algorithm, **({"tile": 2} if algorithm == "mcmr" else {})}
-    options = {"padding": 1, "stride": (2, 1, 1), "dilation": (2, 1, 1), "layout": layout}
+    options = {"padding": (1, *(in_plane // 2,) * 2), "stride": (2, 1, 1), "layout": layout}
+    options["dilation"] = (2 if in_plane > 1 else 1, 1, 1)
     target = host_target().name
     files = standalone(shape, w_shape, isa=target, name="box", **options, **how)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     rng = np.random.default_rng(0)
     x, w = in_layout(ints(rng, *x_shape), layout), 4 * ints(rng, *w_shape)
-    per_axis = {"padding": ((1, 1),) * 3, "groups": 1}
+    per_axis = {"padding": tuple((end, end) for end in options["padding"]), "groups": 1}
     expected = convolve(x, w, **{**options, **per_axis})
     (tmp_path / "x.bin").write_bytes(x.tobytes() + w.tobytes())
     (tmp_path / "main.c").write_text(MAIN % (x.size, w.size, expected.size))

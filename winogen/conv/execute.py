@@ -33,9 +33,10 @@ from winogen.toolchain.machine import is_new, settle
 from winogen.toolchain.threads import follow
 
 if TYPE_CHECKING:
+    from winogen.conv.folded import Folded
     from winogen.conv.separated import Separated
 
-    Bound: TypeAlias = "Prepared | Spectral | Separated"  # alike for all who call
+    Bound: TypeAlias = "Prepared | Spectral | Separated | Folded"  # alike for all who call
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -347,6 +348,11 @@ def prepare(
 
     The last 256 are remembered.
     """
+    if problem.folded is not problem:
+        from winogen.conv.folded import Folded
+
+        maps = prepare(problem.folded, request.folded, target, machine, environment)
+        return Folded(problem, maps)
     if request.separable is not None:
         from winogen.conv.separated import Separated
 

@@ -121,6 +121,16 @@ class Layer:
         return all(axis.stride == 1 and self.rank < 3 for axis in spread)
 
     @property
+    def folded(self) -> Layer:
+        """The same on two axes, depth and pixels, of a volume in whose planes every output sees
+        just the pixel at its own place; else the layer itself.
+        """
+        if self.rank < 3 or any(axis != Axis(1) for axis in self.plane):
+            return self
+        layout: Layout = "NCHW" if self.planar else "NHWC"
+        return replace(self, axes=(self.axes[0], Axis(1)), layout=layout)
+
+    @property
     def dense(self) -> bool:
         """Whether the outputs of a plane are neighbours that share their inputs."""
         return all(axis.stride == axis.dilation == 1 for axis in self.plane)
@@ -282,6 +292,18 @@ class Problem:
             return self.layer.epilogue
         return replace(self.layer.epilogue, add=seams.add > 0, add_after=seams.add_after > 0)
 
+    @property
+    def folded(self) -> Problem:
+        """The problem of the folded layer, for which all pixels of a plane are one row: see
+        `Layer.folded`. The numbers lie in memory as they did. It is what is planned, measured and
+        run; callers know the problem itself.
+        """
+        layer = self.layer.folded
+        if layer is self.layer or self.spread is not None:
+            return self
+        return replace(self, layer=layer, size=_in_rows(self.size),
+                       output_size=_in_rows(self.output_size))  # fmt: skip
+
     def sewn(self, seams: Seams) -> Problem:
         """The same problem with arrays that may be slices, and with additions."""
         return self if seams == self.seams else replace(self, seams=seams)
@@ -320,6 +342,11 @@ class Problem:
     def _shape(self, channels: int, size: Sizes) -> Sizes:
         image = (channels, *size) if self.layer.planar else (*size, channels)
         return (self.batch, *image) if self.batched else image
+
+
+def _in_rows(size: Sizes) -> Sizes:
+    """Depth and pixels of a volume."""
+    return size[0], prod(size[1:])
 
 
 def plane_of(sizes: Sequence[Any], absent: Any = 1) -> tuple[Any, Any]:

@@ -45,6 +45,11 @@ class Request:
     separable: float | None = None
 
     @property
+    def folded(self) -> Request:
+        """The same of a layer's `Layer.folded`, which lacks the last axis."""
+        return replace(self, tile=self.tile[:-1], points=self.points[:-1])
+
+    @property
     def asks_for_tiles(self) -> bool:
         """Whether it says all that there is to say of tiles."""
         return any(self.points) or (bool(self.tile) and None not in self.tile)
@@ -161,7 +166,7 @@ def _tolerance(value: Any) -> float | None:
 def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     """The tile and the points of a Winograd algorithm, checked against the layer."""
     _check_applies(layer, algorithm)
-    if options.edge == "direct" and max(layer.dilation[-2:]) > 1:
+    if options.edge == "direct" and max(layer.folded.dilation[-2:]) > 1:
         raise Unsupported(
             f'edge: got "direct" with dilation {layer.dilation}; allowed: "discard", because the '
             "tiles of each phase end elsewhere"
@@ -170,7 +175,8 @@ def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     if points is not None and moduli is not None:
         raise InvalidValue(f"moduli: got {moduli!r} and points {points!r}; allowed: one of them")
     kind, value = ("points", points) if moduli is None else ("moduli", moduli)
-    along = general(algorithm).transforms_along(layer.rank)
+    along = general(algorithm).transforms_along(layer.folded.rank)
+    along += (False,) * (layer.rank - len(along))
     sets = _sets(kind, value, layer.kernel, algorithm, along)
     tile = _tile(options.tile, layer.kernel, algorithm, along)
     fitted = tuple(
@@ -201,14 +207,16 @@ def _check_makes_an_algorithm(points: Points, m: int, taps: int) -> None:
 
 def _check_applies(layer: Layer, algorithm: str) -> None:
     # Along the depth planes are summed, whichever they are.
-    if max(layer.stride[-2:]) > MOST_STRIDE:
+    folded = layer.folded
+    if max(folded.stride[-2:]) > MOST_STRIDE:
         raise Unsupported(
             f'algorithm: got "{algorithm}" with stride {layer.stride}; allowed: stride up to '
             f"{MOST_STRIDE}, because the outputs of a Winograd tile are neighbours that share "
             'their inputs; "direct" and "im2col" take any stride'
         )
-    if not layer.in_tiles:
-        allowed = "dilation 1 along height and width" if layer.rank == 3 else "one of them per axis"
+    if not folded.in_tiles:
+        whole = folded.rank == 3
+        allowed = "dilation 1 along height and width" if whole else "one of them per axis"
         raise Unsupported(
             f'algorithm: got "{algorithm}" with stride {layer.stride} and dilation '
             f"{layer.dilation}; allowed: {allowed}, because the outputs of a Winograd tile are "

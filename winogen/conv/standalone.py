@@ -58,8 +58,10 @@ def standalone(
         raise Unsupported(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
-    chosen = planner.choose(problem, request, target, Machine())
-    (work,) = chosen.works(problem)
+    folded = problem.folded
+    asked_for = request if folded is problem else request.folded
+    chosen = planner.choose(folded, asked_for, target, Machine())
+    (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     interface = float_interface(spec, fields)
@@ -103,7 +105,7 @@ def about_of(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     lines += computed_by(layer, choice, spec)
     if problem.epilogue.means:
         lines.append(f"followed by {problem.epilogue.means}")
-    multiplications = counted(problem, choice)
+    multiplications = counted(problem.folded, choice)
     lines.append(
         f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
     )
@@ -114,8 +116,10 @@ def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
     """Return lines that say by what algorithm, tiles and points a layer is computed."""
     lines = [f"computed by {choice.algorithm}, variant {spec.variant}"]
     if choice.tile is not None:
-        sides = (("height", spec.transform_h), ("width", spec.transform_w))
-        along = spec.entry.transforms_along(layer.rank)[-2:]
+        folded = layer.folded is not layer
+        names = ("depth", "height") if folded else ("height", "width")
+        sides = tuple(zip(names, (spec.transform_h, spec.transform_w)))
+        along = (True, False) if folded else spec.entry.transforms_along(layer.rank)[-2:]
         for (axis, transform), transformed in zip(sides[-layer.rank :], along):
             if not transformed:
                 continue

@@ -122,7 +122,7 @@ def scopes(
             parts = _parts(layer, layout, machine, threads=threads, tolerance=tolerance)
             found += [(f"{layer.name}, {name}", scope) for name, scope in parts]
             continue
-        problem = layer.problem(layout, "uint8" if dtype == "int8" else dtype)
+        problem = layer.problem(layout, "uint8" if dtype == "int8" else dtype).folded
         request = Request.of(problem.layer, threads=threads, tolerance=tolerance)
         found.append((layer.name, kind(problem, request, target, machine)))
     return found

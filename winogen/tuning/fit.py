@@ -156,7 +156,7 @@ def _of_sample(layout: str) -> Iterable[tuple[Problem, Request, int]]:
 
 def _of_layers(layers: Sequence[BenchLayer], layout: str) -> Iterable[tuple[Problem, Request, int]]:
     for layer in layers:
-        problem = layer.problem(layout)
+        problem = layer.problem(layout).folded
         for algorithm in ("auto", *_ALWAYS):
             request = Request.of(problem.layer, algorithm=algorithm, threads=1)
             yield problem, request, _FASTEST if algorithm == "auto" else 1

@@ -146,7 +146,7 @@ def _of_layer(
     drawn: int,
     say: Callable,
 ) -> Regret:
-    problem, target = bench_layer.problem(layout), host_target()
+    problem, target = bench_layer.problem(layout).folded, host_target()
     layer = problem.layer
     request = Request.of(layer, threads=threads, tolerance=tolerance)
     ranked = contestants(problem, request, target, current(), within, drawn)

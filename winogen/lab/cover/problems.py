@@ -109,12 +109,12 @@ def instances(layers: list[BenchLayer], batches: Iterable[int] = BATCHES) -> Ite
     batches = tuple(batches)
     for place in places(PLACES):
         for layer, layout, batch in product(layers, LAYOUTS, batches):
-            problem = layer.with_batch(batch).problem(layout)
+            problem = layer.with_batch(batch).problem(layout).folded
             for ways in ways_of(problem, place):
                 yield Instance(place.target.name, ways)
     for place in places(PLACES):
         for layer, layout in product(layers, LAYOUTS):
-            problem = layer.with_batch(max(batches)).problem(layout)
+            problem = layer.with_batch(max(batches)).problem(layout).folded
             if problem.stride == layer.dilation == (1, 1) and layer.groups == 1:
                 yield Instance(f"{place.target.name} gradients", tuple(_gradients(problem, place)))
     for place in places(BYTE_PLACES):

@@ -74,7 +74,9 @@ def promises() -> Iterator[Promise]:
         layers = Counter(layers_called(net))
         for place in places(PLACES):
             for layout in LAYOUTS:
-                of_layers = [(n, ways_of(one.problem(layout), place)) for one, n in layers.items()]
+                of_layers = [
+                    (n, ways_of(one.problem(layout).folded, place)) for one, n in layers.items()
+                ]
                 each = [[(n, ways) for ways in some] for n, some in of_layers]
                 for tolerance, column in zip(TOLERANCES, zip(*each)):
                     what = layout if tolerance is None else f"{layout} {tolerance:g}"
