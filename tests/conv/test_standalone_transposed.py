@@ -133,7 +133,8 @@ def test_the_head_says_what_the_layer_is():
     assert "weight   64 x 64 x 4 x 4" in text and "output   1 x 64 x 96 x 96" in text
     assert "computed by mcmr" in text and "all phases in one call" in text
     assert "bias: 64 numbers or NULL" in text and "const float *add" in text
-    apart = standalone_transposed((1, 8, 5, 5), (8, 8, 2, 2), stride=2, isa="neon", name="up")
+    shapes = (1, 8, 5, 5), (8, 8, 3, 3)
+    apart = standalone_transposed(*shapes, **how | {"algorithm": "direct", "isa": "neon"})
     assert "one phase in each of 4 calls" in apart["up.h"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import winogen
-from winogen.conv import arguments
+from winogen.conv import arguments, execute, transposed
 from winogen.conv.phases import joined, joined_weight, ordinary, phases
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 
@@ -88,6 +88,39 @@ def test_integers_are_exact(layer, last):
     y = FUNCTIONS[rank](in_layout(x, last), w, bias, *steps, **how, layout=layout, out=out)
     assert y is out
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("together", [True, False], ids=["together", "apart"])
+@pytest.mark.parametrize("stride", [(2,), (8,), (2, 2), (3, 2), (1, 2, 2)])
+def test_kernels_as_long_as_their_stride(monkeypatch, stride, together, last):
+    """As one product with all phases as filters, and as one for each, whatever is predicted."""
+    found, ways = [], transposed.ways
+
+    def first(*given):
+        some = ways(*given)
+        found.append(sorted(some, key=lambda way: (way[0][0].weight[0] == "all") != together))
+        return found[-1]
+
+    monkeypatch.setattr(transposed, "ways", first)
+    execute.forget()
+    rng, rank = np.random.default_rng(7), len(stride)
+    for number, (channels, filters, groups) in enumerate(((3, 5, 2), (24, 16, 1), (9, 35, 1))):
+        ends = [(before % step, number) for before, step in zip((number, 1, 3), stride)]
+        more = [step - 1 for step in stride]
+        x = ints(rng, 2, channels * groups, *(7, 9, 19)[3 - rank :])
+        w, bias = ints(rng, channels * groups, filters, *stride), ints(rng, groups * filters)
+        sums = in_layout(scattered(x, w, bias, stride, ends, more, groups, (1,) * rank), last)
+        add, layout = ints(rng, *sums.shape), arguments.LAYOUTS[rank][last]
+        out = np.full(sums.shape, np.nan, np.float32)
+        options = {"activation": "relu", "layout": layout, "threads": 1 + number % 2}
+        FUNCTIONS[rank](
+            in_layout(x, last), w, bias, stride, ends, more, groups, add=add, out=out, **options
+        )
+        assert np.array_equal(out, np.maximum(sums + add, 0))
+        part, *_ = found[-1][0][0]
+        assert (part.weight[0] == "all") == together
+    execute.forget()
 
 
 WAYS = ({"algorithm": "direct"}, {"algorithm": "mcmr", "tile": 2})

@@ -88,18 +88,20 @@ def ways(
     known: Wisdom | None = None,
     stock: Stock | None = None,
 ) -> list[tuple[list[Part], Request]]:
-    """Return the ways to compute a problem, the best first: with the phases of a plane together, or
-    each alone.
+    """Return the ways to compute a problem, the best first: with the phases of a plane together, by
+    tiles or as one product, or each alone.
 
     Which is best is predicted, with what is ``known`` by measurements, and plans that keep to a
     ``stock``.
     """
     layer = problem.layer
     lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
+    together = problem.together(seams, lanes)
     asked = [
         (parts, request)
         for parts, request in (
-            (problem.together(seams, lanes), layer.together),
+            (together, layer.together),
+            (together, layer.alone if layer.one_tap_each else None),
             (problem.apart(seams), layer.alone),
         )
         if request is not None

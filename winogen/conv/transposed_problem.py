@@ -86,6 +86,14 @@ class TransposedLayer:
         ways = _asked(sample, stride, dilation, plain)
         return cls(sample, stride, ends, dilation, padded, *ways)
 
+    @property
+    def one_tap_each(self) -> bool:
+        """Whether each phase of a plane has one tap, so that all phases are filters of a product
+        that computes nothing in vain.
+        """
+        axes = list(zip(self.sample.kernel, self.stride, self.dilation))
+        return all(k == s and d == 1 for k, s, d in axes[-2:])
+
     def problem(self, shape: Any, output_size: Any = None) -> TransposedProblem:
         """Return the problem of applying it to an input of this shape; raises InvalidValue."""
         one = replace(self.sample, axes=tuple(map(Axis, (1,) * self.sample.rank)))

@@ -41,7 +41,7 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     ranks: tuple[int, ...] = (1, 2, 3)
-    phases: tuple[str, ...] = ("one",)
+    phases: tuple[str, ...] = ("one", "all")
     adds_early = True
     widens_filters = True
     in_lanes = "filters"
