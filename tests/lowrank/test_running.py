@@ -52,13 +52,13 @@ def test_strips():
 
 def test_outputs_and_additions():
     layer = LowRank.from_conv(W, B, rank=5, padding=1)
-    x, more = random(1, 4, 9, 10, seed=2), random(1, 8, 9, 10, seed=3)
+    x, more = random(2, 4, 9, 10, seed=2), random(2, 8, 9, 10, seed=3)
     y = layer(x)
     out = np.empty_like(y)
     assert layer(x, out) is out
     np.testing.assert_array_equal(out, y)
     np.testing.assert_array_equal(layer(x, add_after=more), two_calls(layer, x, add_after=more))
-    around = np.zeros((1, 12, 9, 10), np.float32)
+    around = np.zeros((2, 12, 9, 10), np.float32)
     assert layer(x, around[:, 2:10]).base is around
     np.testing.assert_array_equal(around[:, 2:10], y)
     assert not around[:, :2].any() and not around[:, 10:].any()

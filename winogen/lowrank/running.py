@@ -115,12 +115,8 @@ def stage_options(options: Options, layer: Layer, form: Form, stage: int) -> dic
 
 def _fits(layer: Layer, options: Options) -> bool:
     """Whether segments have such numbers and these options."""
-    narrow = options.filter_dtype, options.product_dtype, options.workspace_limit
-    return (
-        layer.dtype in ("float32", "float64")
-        and options.algorithm != "fft"
-        and all(option is None for option in narrow)
-    )
+    others = options.filter_dtype, options.product_dtype, options.workspace_limit
+    return layer.dtype in ("float32", "float64") and all(option is None for option in others)
 
 
 def _segment(cut: Cut, request: Request, given: list[dict[str, Any]]) -> Segment:
