@@ -26,14 +26,19 @@ PRINTS = {
     "network_for_a_device.py": r"^arena [\d,]+ bytes.*\ny: off by .* allowed: right\n",
     "points_and_error.py": r"9/16 +0 +-5/2 .*default +22 .*with x\^2 \+ 1: 7 products",
     "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
+    "train_low_rank.py": r"^original: 99.*\nranks  4,16, 1.21 and 6.67 .*: 9.*, after .* 9[89]",
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
-NEEDS = {"network_for_a_device.py": ("onnx.helper", "onnxruntime")}
+NEEDS = {
+    "network_for_a_device.py": ("onnx.helper", "onnxruntime"),
+    "train_low_rank.py": ("torch",),
+}
 SLOW = {
     "accuracy_of_my_layer.py",
     "points_and_error.py",
     "threads_and_processes.py",
+    "train_low_rank.py",
     "what_a_plan_says.py",
 }
 

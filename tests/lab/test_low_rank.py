@@ -12,10 +12,23 @@ def test_only_trained_nets():
         measure("vgg16", [2.0])
 
 
+def test_pictures():
+    with pytest.raises(InvalidValue, match='picture: got \'sea\'; allowed: "hopper", "china"'):
+        measure("animevideov3-x2", [2.0], picture="sea")
+
+
 def test_the_table():
     psnr = dict(zip(WAYS, (28.04, 34.1, 34.5, 35.06)))
-    text = table({"net": "small", "rows": [{"factor": 2.0, "psnr": psnr, "seconds": (3.0, 4.0)}]})
+    rivals = [
+        {"way": "CP", "reason": "no package", "residual": None, "psnr": None},
+        {"way": "Tucker-2", "reason": "", "residual": 0.5, "psnr": 30.56},
+    ]
+    row = {"factor": 2.0, "psnr": psnr, "seconds": (3.0, 4.0), "rivals": rivals}
+    text = table({"net": "small", "picture": "hopper", "rows": [row]})
+    assert text.startswith("small, hopper: ")
     assert "2x        28.0      34.1      34.5      35.1   0.75 of exact's speed" in text
+    assert "CP: left out: no package" in text
+    assert "Tucker-2: 30.6 dB, mean error of filters 0.50" in text
 
 
 @pytest.mark.thorough

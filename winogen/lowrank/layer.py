@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from winogen.conv import Conv2d, Plan, arguments
+from winogen.conv import Plan, arguments
 from winogen.conv.convolution import parameters
 from winogen.conv.options import Options
 from winogen.conv.plan import Prediction
@@ -15,7 +15,8 @@ from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.errors import InvalidType, InvalidValue
 from winogen.lowrank.cutting import Cut, Wanted, best_cut
-from winogen.lowrank.form import FIRSTS, First, Form, axes_of
+from winogen.lowrank.form import FIRSTS, First, Form
+from winogen.lowrank.running import Pipeline
 from winogen.lowrank.times import predicted
 from winogen.typing import (
     Activation,
@@ -87,10 +88,7 @@ class LowRank:
         self._form, self.residual, self.bias = cut.form, cut.residual, cut.bias
         self.weights = cut.first, cut.second
         self.rank = cut.first.shape[0] // cut.form.groups
-        self._stages = (
-            Conv2d(cut.first, None, **stage_options(options, layer, cut.form, 0)),
-            Conv2d(cut.second, cut.bias, **stage_options(options, layer, cut.form, 1)),
-        )
+        self._pipeline = Pipeline(layer, options, cut)
 
     @classmethod
     def from_conv(
@@ -182,10 +180,11 @@ class LowRank:
     ) -> NDArray:
         """Return activation(stage 2 of stage 1 + bias + add) + add_after, in ``out`` if given.
 
-        See `winogen.conv2d`.
+        See `winogen.conv2d`. Both stages are one call of a segment, whose results have the bits of
+        two; additions, an ``out`` that is a slice, numbers of 16 bits and ``workspace_limit`` make
+        them two.
         """
-        one, other = self._stages
-        return other(one(input), out, add=add, add_after=add_after)
+        return self._pipeline(input, out, add, add_after)
 
     def plan(self, input_shape: tuple[int, ...] | list[int]) -> LowRankPlan:
         """Return what a call with an input of this shape does, and what it costs.
@@ -193,8 +192,9 @@ class LowRank:
         Compiles the kernels of both stages, as `winogen.Conv2d.plan`, whose errors it raises; the
         layer as it was is predicted only.
         """
-        one = self._stages[0].plan(input_shape)
-        other = self._stages[1].plan(one.output_shape)
+        first, second = self._pipeline.each
+        one = first.plan(input_shape)
+        other = second.plan(one.output_shape)
         request = Request.from_options(self._layer, self._options)
         shape = self._layer.problem(input_shape).input_shape
         return LowRankPlan((one, other), predicted(self._layer, request, shape), self.residual)
@@ -256,18 +256,6 @@ class LowRank:
             f"<LowRank weight {self._layer.weight_shape} {self._layer.dtype}, rank {self.rank} of "
             f"{self.full_rank}, {self.first} first, residual {self.residual:.3g}>"
         )
-
-
-def stage_options(options: Options, layer: Layer, form: Form, stage: int) -> dict[str, Any]:
-    """Return the options of `winogen.Conv2d` for one of both stages."""
-    asked = dict(vars(options))
-    axes = axes_of(layer, form, stage)
-    for name in ("stride", "dilation"):
-        asked[name] = tuple(getattr(axis, name) for axis in axes)
-    asked["padding"] = tuple((axis.before, axis.after) for axis in axes)
-    if stage == 0:
-        asked["activation"] = None
-    return asked
 
 
 def _images(inputs: Any, layer: Layer) -> np.ndarray:
