@@ -19,7 +19,7 @@ from torch.nn import functional
 from winogen.lab.nets.ncnn_files import NcnnLayer, write
 from winogen.lab.photograph import photograph
 
-FOLDER = Path(__file__).parents[1] / "winogen" / "bench" / "nets" / "tiny"
+FOLDER = Path(__file__).parents[1] / "winogen" / "lab" / "nets" / "tiny"
 WIDTH, PATCH, BATCH, STEPS = 16, 32, 16, 6000
 
 
