@@ -1,5 +1,10 @@
 """A quantized model as a folder of C: it computes what onnxruntime does, on any CPU."""
 
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -145,3 +150,18 @@ def test_options_of_floats_are_refused(options):
     ((name, _),) = options.items()
     with pytest.raises(InvalidValue, match=f"^{name}: got .* as the model is of bytes"):
         generate(bytes_ends(), **options)
+
+
+@pytest.mark.thorough
+def test_the_net_of_digits_fits_a_cortex_m4():
+    path = Path(__file__).parents[2] / "scripts" / "digits_on_m4.py"
+    spec = importlib.util.spec_from_file_location("digits_on_m4", path)
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = script
+    spec.loader.exec_module(script)
+    if missing := [tool for tool in script.TOOLS if not shutil.which(tool)]:
+        pytest.skip(f"needs {missing}")
+    done = script.run(50)  # the linker refuses what does not fit
+    assert np.abs(done.scores - done.expected).max() <= 1.001 * done.step
+    assert done.arrays + done.stack < 16 * 1024
+    assert done.instructions.max() < done.direct  # which has one layer only
