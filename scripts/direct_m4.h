@@ -1,5 +1,5 @@
-/* Direct convolution as CMSIS-NN does it: the patches of two pixels become columns of 16 bits, which
- * meet two filters at a time. Of maps x, S x S x C, by filters w, F x K x K x C: sums z. */
+/* Direct convolution as CMSIS-NN does it: the patches of two pixels become columns of 16 bits,
+ * which meet two filters at a time. Of maps x, S x S x C, by filters w, F x K x K x C: sums z. */
 #ifndef BESIDE
 #define BESIDE
 #endif
