@@ -1,6 +1,5 @@
 /* ---- the plain way, quantized ------------------------------------------------------------------
- * y = saturate(round((sum + bias) * multiplier + y_zero)), as ONNX's QLinearConv: the sum is exact,
- * halves go to the even integer. */
+ * As ONNX's QLinearConv: the sum, with the bias, is exact, and rounded once. */
 
 /* A quantized layer with its constants; the arrays of a call are input and output, NCHW. */
 typedef struct quantized_layer {
@@ -69,9 +68,8 @@ static void plain_part_quantized(const void *call, int64_t phase, int64_t part, 
                 ((int32_t *)output)[at] = sum;
                 continue;
             }
-            /* The limits come first: no compiler then makes one rounding of product and sum. */
-            double y = (double)sum * (double)multiplier;
-            y = fmax(fmin(y, (double)(c->highest - c->y_zero)), (double)(c->lowest - c->y_zero));
-            ((uint8_t *)output)[at] = (uint8_t)(int)nearbyint(y + (double)c->y_zero);
+            ((uint8_t *)output)[at] = (uint8_t)requantized(
+                sum, (double)multiplier, (int32_t)c->lowest, (int32_t)c->highest,
+                (int32_t)c->y_zero);
         }
 }

@@ -12,7 +12,7 @@ from onnx import helper
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.network import generate
-from winogen.network.reading import network
+from winogen.network.reading import loaded, network
 from winogen.network.schedule import schedule
 from winogen.toolchain import find_compiler, host_target
 
@@ -223,7 +223,7 @@ def test_damaged_weights_are_refused(tmp_path, make):
 
 
 def test_arrays_that_live_together_lie_apart():
-    plan = schedule(network(small()), host_target())
+    plan = schedule(network(loaded(small())), host_target())
     steps = plan.planned.steps
     used = {}
     for number, step in enumerate(steps):
@@ -243,7 +243,7 @@ def test_arrays_that_live_together_lie_apart():
 
 
 def test_layers_compute_in_no_more_memory_than_they_may():
-    read = network(small((1, 4, 48, 48)))
+    read = network(loaded(small((1, 4, 48, 48))))
     free = schedule(read, host_target())
     tight = schedule(read, host_target(), workspace_limit=40_000)
 
@@ -287,7 +287,7 @@ def test_open_sizes_have_to_be_given():
     model = chain(("n", 3, "h", "w"))
     with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 3 x h x w"):
         generate(model)
-    assert network(model, {"x": (1, 3, 8, 8)}).maps == ((1, 3, 8, 8),)
+    assert network(loaded(model, {"x": (1, 3, 8, 8)})).maps == ((1, 3, 8, 8),)
 
 
 def test_ends_that_no_function_has(tmp_path):

@@ -45,18 +45,20 @@ class Network:
     maps: tuple[tuple[int, ...], ...]  # the shapes of the graph's inputs
 
 
-def network(
-    source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None, prefix: str = "net"
-) -> Network:
-    """Return a model as a network.
-
-    ``source``: an onnx.ModelProto or a path. ``input_shapes``: sizes of inputs where the model
-    leaves them open; an open batch is 1. ``prefix``: of names that no array may have. Raises
-    InvalidType, and InvalidValue for a model with nodes that are not generated: it names each.
-    """
+def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+    """Return a model of known sizes; raises InvalidType and InvalidValue."""
     model = _sized(Model(load(source), _shapes(input_shapes)))
     _check_ends(model)
-    given, model = model, Model(with_convolutions(model), model.fixed)
+    return model
+
+
+def network(given: Model, prefix: str = "net") -> Network:
+    """Return a model as a network.
+
+    ``given``: of `loaded`. ``prefix``: of names that no array may have. Raises InvalidValue for a
+    model with nodes that are not generated: it names each.
+    """
+    model = Model(with_convolutions(given), given.fixed)
     _check_types(model)
     reading = read(model)
     graph = _connected(model, reading)
@@ -65,7 +67,7 @@ def network(
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
     maps = tuple(_map(name, sizes[name], reading.forms.get(name, "")) for name in inputs)
     names = [*inputs, *(value.name for value in model.graph.output)]
-    identifiers = _identifiers(names, prefix)
+    identifiers = identifiers_of(names, prefix)
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
     return Network(
         given,
@@ -194,8 +196,8 @@ def _kind(node: Node) -> str:
     return str(node.op) if isinstance(node.op, Opaque) else "a convolution of bytes"
 
 
-def _identifiers(names: Sequence[str], prefix: str) -> dict[str, str]:
-    """How C calls arrays: as the model does, as far as possible.
+def identifiers_of(names: Sequence[str], prefix: str) -> dict[str, str]:
+    """Return how C calls arrays: as the model does, as far as possible.
 
     No two differ only in case, since macros have them in capitals; none is one of C's words or of
     the files' own.

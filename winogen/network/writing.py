@@ -17,7 +17,7 @@ from winogen.codegen.standalone import check_name, float_interface, render_pair
 from winogen.codegen.templates import environment, wrapped
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
-from winogen.errors import InvalidType
+from winogen.errors import InvalidType, InvalidValue
 from winogen.files import check_regular, replace_file
 from winogen.graph import maps, runtime
 from winogen.graph.ir import Conv, GroupNorm, LayerNorm
@@ -25,7 +25,9 @@ from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.relayout import Relayout, turning
 from winogen.graph.whole import GROWTH
-from winogen.network.reading import Network, network
+from winogen.network.bytes_reading import is_quantized, read_bytes
+from winogen.network.bytes_writing import ByteWriter
+from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import Kernel, Schedule, schedule
 from winogen.network.weights import Weights, check_packing, packed, spelled
 from winogen.onnx.loading import naming_damage, session_of
@@ -57,15 +59,20 @@ class Files:
     arena_bytes: int
     least_arena_bytes: int  # that any arena would need
     weight_bytes: int
-    predicted_error: float
+    predicted_error: float | None  # None: of bytes, whose sums are exact
     products: int
     direct_products: int  # that direct convolution has
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"arena {self.arena_bytes:,} bytes, {self.least_arena_bytes:,} of them at one time; "
             f"weights {self.weight_bytes:,} bytes\n"
-            f"multiplications {self.products:,} (direct: {self.direct_products:,}); "
+            f"multiplications {self.products:,}"
+        )
+        if self.predicted_error is None:
+            return text
+        return (
+            f"{text} (direct: {self.direct_products:,}); "
             f"predicted error {self.predicted_error:.1e} of the largest output"
         )
 
@@ -96,11 +103,12 @@ def generate(
 ) -> Files:
     """Return a model as C that needs no part of winogen, no allocator and no threads.
 
-    ``model_or_path``: an onnx.ModelProto of float32, or a path. ``name``: the prefix of files and
-    functions. ``isa``: an instruction set of `TARGETS` with its extensions, by default this CPU's.
-    ``input_shapes``: sizes of inputs, where the model leaves them open; an open batch is 1.
+    ``model_or_path``: an onnx.ModelProto of float32, or a quantized one, or a path. ``name``: the
+    prefix of files and functions. ``isa``: an instruction set of `TARGETS` with its extensions, by
+    default this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
+    batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer, as in `conv2d`.
+    layer, as in `conv2d`; none of these four for a quantized model.
     ``command``: what the files say regenerates them.
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
@@ -113,14 +121,34 @@ def generate(
     check_name(f"{check_name(name)}_00")
     arguments.choice("weights", weights, WEIGHTS)
     target = host_target() if isa is None else arguments.target(isa)
-    check_packing(target)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
-    read = network(model_or_path, input_shapes, name)
+    model = loaded(model_or_path, input_shapes)
+    if is_quantized(model):
+        options = {
+            "weights": (weights, "const"),
+            "tolerance": (tolerance, None),
+            "algorithm": (algorithm, "auto"),
+            "workspace_limit": (workspace_limit, None),
+        }
+        for what, (given, only) in options.items():
+            if given != only:
+                raise InvalidValue(
+                    f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
+                )
+        return _of_bytes(ByteWriter(name, read_bytes(model, name), target, command))
+    check_packing(target)
+    read = network(model, name)
     plan = schedule(
         read, target, tolerance=tolerance, algorithm=algorithm, workspace_limit=workspace_limit
     )
     return _Writer(name, read, plan, target, weights, command).files()
+
+
+def _of_bytes(writer: ByteWriter) -> Files:
+    contents = writer.files()
+    sizes = writer.arena_bytes, writer.least_bytes, writer.weight_bytes
+    return Files(contents, *sizes, None, writer.products, writer.products)
 
 
 class _Writer:

@@ -126,15 +126,15 @@ def _operator(layer: Layer, attributes: dict[str, Any]) -> QConv:
 
 def _linear(model: Model, node: Any) -> Layer:
     names = [*node.input, *[""] * (9 - len(node.input))]
-    w = _constant(model, names[3], "its weights")
-    bias = _constant(model, names[8], "its bias") if names[8] else None
+    w = constant_of(model, names[3], "its weights")
+    bias = constant_of(model, names[8], "its bias") if names[8] else None
     return Layer(
         names[0],
-        _codes(model, names[1], names[2], names[0]),
+        codes_of(model, names[1], names[2], names[0]),
         w,
-        _codes(model, names[4], names[5], names[3]),
+        codes_of(model, names[4], names[5], names[3]),
         bias,
-        _codes(model, names[6], names[7], node.output[0]),
+        codes_of(model, names[6], names[7], node.output[0]),
         False,
         (node,),
     )
@@ -142,10 +142,10 @@ def _linear(model: Model, node: Any) -> Layer:
 
 def _integer(model: Model, node: Any) -> Layer:
     names = [*node.input, *[""] * (4 - len(node.input))]
-    w = _constant(model, names[1], "its weights")
+    w = constant_of(model, names[1], "its weights")
     one = np.float32(1).reshape(())
     x_zero, w_zero = (
-        _constant(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, of))
+        constant_of(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, of))
         for zero, of in ((names[2], names[0]), (names[3], names[1]))
     )
     return Layer(names[0], Codes(one, x_zero), w, Codes(one, w_zero), None, None, False, (node,))
@@ -168,17 +168,17 @@ def _pairs(model: Model, node: Any) -> Layer | None:
     if after is None or after.op_type != "QuantizeLinear" or after.domain not in STANDARD:
         raise Refused("its output is not quantized, or is read as float, too")
     within.append(after)
-    y = _codes(model, after.input[1], _zero_name(after), after.output[0])
+    y = codes_of(model, after.input[1], zero_name_of(after), after.output[0])
     if activation is not None:
         relu = _is_relu(model, activation, y)
-    weight = _constant(model, w.input[0], "its weights")
-    w_codes = _codes(model, w.input[1], _zero_name(w), w.input[0])
+    weight = constant_of(model, w.input[0], "its weights")
+    w_codes = codes_of(model, w.input[1], zero_name_of(w), w.input[0])
     if w_codes.scale.size > 1 and model.attributes(w).get("axis", 1) not in (0, -weight.ndim):
         raise Refused("its weights have scales along another axis than that of the filters")
-    x_codes = _codes(model, x.input[1], _zero_name(x), x.input[0])
+    x_codes = codes_of(model, x.input[1], zero_name_of(x), x.input[0])
     bias = None
     if len(node.input) > 2 and node.input[2]:
-        bias = _bias(model, node.input[2], x_codes.scale, w_codes.scale)
+        bias = counted_bias(model, node.input[2], x_codes.scale, w_codes.scale)
     return Layer(x.input[0], x_codes, weight, w_codes, bias, y, relu, tuple(within))
 
 
@@ -194,7 +194,7 @@ def _is_relu(model: Model, node: Any, y: Codes) -> bool:
     bounds = [values.get("min"), values.get("max")]
     for place, name in enumerate(node.input[1:3]):
         if name:
-            bounds[place] = _constant(model, name, "the bounds of its Clip")
+            bounds[place] = constant_of(model, name, "the bounds of its Clip")
     if bounds[0] is not None:
         low = float(np.asarray(bounds[0]).reshape(-1)[0])
     if bounds[1] is not None:
@@ -210,17 +210,17 @@ def _is_relu(model: Model, node: Any, y: Codes) -> bool:
     return True
 
 
-def _bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """A bias counted in the steps of the sums."""
+def counted_bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return a bias counted in the steps of the sums; raises Refused."""
     steps = (x.reshape(-1) * w.reshape(-1)).astype(np.float32)
     maker = _maker(model, name, "DequantizeLinear")
     if maker is None:
-        real = _constant(model, name, "its bias").astype(np.float64)
+        real = constant_of(model, name, "its bias").astype(np.float64)
     else:
-        codes = _constant(model, maker.input[0], "its bias")
-        scale = _constant(model, maker.input[1], "its bias").reshape(-1)
-        zero_name = _zero_name(maker)
-        zero = _constant(model, zero_name, "its bias") if zero_name else np.zeros((), codes.dtype)
+        codes = constant_of(model, maker.input[0], "its bias")
+        scale = constant_of(model, maker.input[1], "its bias").reshape(-1)
+        zero_name = zero_name_of(maker)
+        zero = constant_of(model, zero_name, "its bias") if zero_name else np.zeros((), codes.dtype)
         exact = codes.dtype == np.int32 and not zero.any()
         if exact and (np.broadcast_to(scale, codes.shape) == steps).all():
             return codes
@@ -265,7 +265,8 @@ def _check(model: Model, layer: Layer, attributes: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _constant(model: Model, name: str, what: str) -> np.ndarray:
+def constant_of(model: Model, name: str, what: str) -> np.ndarray:
+    """Return a constant; raises Refused."""
     array = model.constant(name) if name else None
     if array is None:
         raise Refused(f"{what} may change from call to call")
@@ -281,17 +282,19 @@ def _dtype(model: Model, name: str) -> np.dtype:
     return np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
-def _codes(model: Model, scale: str, zero: str, value: str) -> Codes:
-    steps = _constant(model, scale, "its scales")
+def codes_of(model: Model, scale: str, zero: str, value: str) -> Codes:
+    """Return how a value is quantized, of the names of both; raises Refused."""
+    steps = constant_of(model, scale, "its scales")
     if steps.dtype != np.float32:
         raise Refused(f"its scales are {steps.dtype}")
     zeros = (
-        _constant(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, value))
+        constant_of(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, value))
     )
     return Codes(steps, zeros)
 
 
-def _zero_name(node: Any) -> str:
+def zero_name_of(node: Any) -> str:
+    """Return the name of the zero points of a QuantizeLinear or DequantizeLinear, or ""."""
     return node.input[2] if len(node.input) > 2 else ""
 
 

@@ -1,0 +1,314 @@
+"""The files of a network of bytes: calls in their order, layers as constants, weights, a test."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.codegen.ctext import commented
+from winogen.codegen.templates import environment, wrapped
+from winogen.graph.memory import Life, offsets
+from winogen.network.bytes_graph import (
+    Add,
+    After,
+    ByteNetwork,
+    Convolution,
+    Dequantize,
+    Ends,
+    Largest,
+    Map,
+    Mean,
+    Quantize,
+    Step,
+    Table,
+    Window,
+)
+from winogen.network.weights import spelled
+from winogen.onnx.loading import session_of
+from winogen.onnx.probes import feed_of
+from winogen.records import Target
+
+_C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
+_WORD = 2  # bytes of an operand of products
+
+
+class Call(NamedTuple):
+    """One line of the schedule."""
+
+    label: str
+    function: str
+    arguments: tuple[str, ...]
+
+
+class Constant(NamedTuple):
+    """An array among the weights."""
+
+    type: str
+    name: str
+    numbers: int
+    rows: str
+    about: str
+
+
+class ByteWriter:
+    """All that is collected while a network is written."""
+
+    def __init__(self, name: str, read: ByteNetwork, target: Target, command: str):
+        self.name, self.read, self.target, self.command = name, read, target, commented(command)
+        self.constants: list[Constant] = []
+        self.structs: list[tuple[str, str, list[str]]] = []
+        self.known: dict[tuple[str, bytes], str] = {}
+        self._place()
+
+    def _place(self) -> None:
+        """Where in the arena maps lie, and what convolutions work in."""
+        steps = self.read.steps
+        works = [_work_bytes(step) for step in steps]
+        used: dict[int, list[int]] = {one.number: [] for one in self.read.maps}
+        for number, step in enumerate(steps):
+            for one in (*step.reads, *([step.output] if step.output else [])):
+                used[one.number].append(number)
+        lives = [
+            Life(one.bytes, min(used[one.number]), max(used[one.number])) for one in self.read.maps
+        ]
+        lives += [Life(work, number, number) for number, work in enumerate(works)]
+        begins, self.arena_bytes = offsets(lives)
+        count = len(self.read.maps)
+        self.begins, self.works = begins[:count], begins[count:]
+        self.least_bytes = max(
+            sum(life.size for life in lives if life.first <= number <= life.last)
+            for number in range(len(steps))
+        )
+
+    @property
+    def weight_bytes(self) -> int:
+        """How many bytes constants take."""
+        return sum(one.numbers * (1 if one.type == "int8_t" else 4) for one in self.constants)
+
+    @property
+    def products(self) -> int:
+        """How many products all convolutions have."""
+        return self.read.batch * sum(
+            step.output.pixels * step.op.weight.size
+            for step in self.read.steps
+            if isinstance(step.op, Convolution) and step.output
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files by name."""
+        calls = [self._call(number, step) for number, step in enumerate(self.read.steps)]
+        known = self._known(calls)
+        templates = environment()
+        name = self.name
+        made = {
+            f"{name}.h": "bytes_net.h",
+            f"{name}.c": "bytes_net.c",
+            f"{name}_bytes.h": "bytes.h",
+            f"{name}_bytes.c": "bytes.c",
+            f"{name}_weights.c": "bytes_weights.c",
+            f"{name}_test.c": "bytes_test.c",
+            "Makefile": "Makefile",
+            "CMakeLists.txt": "CMakeLists.txt",
+            "README.md": "bytes_README.md",
+        }
+        return {
+            file: str(templates.get_template(f"network/{source}.j2").render(known)).encode()
+            for file, source in made.items()
+        }
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def _call(self, number: int, step: Step) -> Call:
+        label, op = commented(step.label), step.op
+        reads = [self._at(one) for one in step.reads]
+        made = "" if step.output is None else self._at(step.output)
+        if isinstance(op, Convolution):
+            assert step.output is not None
+            layer = f"&{self._layer(number, label, op, step)}"
+            if op.depthwise:
+                return self._of(label, "depthwise", layer, *reads, made)
+            work = f"(int16_t *)(void *)(arena + {self.works[number]})"
+            return self._of(label, "convolve", layer, *reads, made, work)
+        if isinstance(op, Largest):
+            window = f"&{self._window(number, op.window, step)}"
+            return self._of(label, "largest", window, *reads, made)
+        if isinstance(op, Mean):
+            window, codes = self._window(number, op.window, step), self._codes(number, op.after)
+            factor, padded = spelled(op.multiplier), str(op.padded)
+            return self._of(label, "mean", f"&{window}", codes, factor, padded, *reads, made)
+        if isinstance(op, Add):
+            a, b = map(spelled, op.factors)
+            count, codes = str(step.reads[0].bytes), self._codes(number, op.after)
+            z = reads[1], b, str(op.z_zero)
+            return self._of(label, "add", codes, count, reads[0], a, *z, made)
+        if isinstance(op, Table):
+            assert step.output is not None
+            table = self._constant("int8_t", f"table_{number}", op.table, label)
+            x, apart = step.reads[0], step.output.channels
+            sizes = len(op.table), x.pixels, x.channels, apart
+            there = self._at(step.output, op.begin)
+            return self._of(label, "look_up", table, *map(str, sizes), *reads, there)
+        return self._end(number, label, step, op)
+
+    def _end(self, number: int, label: str, step: Step, op: Quantize | Dequantize) -> Call:
+        """What stands between an array of the caller and a map."""
+        reading = isinstance(op, Quantize)
+        array = (self.read.inputs if reading else self.read.outputs)[op.array]
+        one = step.output if reading else step.reads[0]
+        assert one is not None
+        sizes = str(one.pixels), str(one.channels)
+        there = array.identifier
+        if self.read.batch > 1:
+            there += f" + image * {one.bytes}"
+        if isinstance(op, Quantize):
+            if op.scale is None:
+                return self._of(label, "take", str(op.flip), *sizes, there, self._at(one))
+            codes = self._codes(number, op.after)
+            scale = spelled(float(np.float32(op.scale)))
+            return self._of(label, "quantize", codes, scale, *sizes, there, self._at(one))
+        if op.scale is None:
+            return self._of(label, "give", str(op.flip), *sizes, self._at(one), there)
+        scale = spelled(float(np.float32(op.scale)))
+        return self._of(label, "dequantize", scale, str(op.zero), *sizes, self._at(one), there)
+
+    def _of(self, label: str, function: str, *arguments: str) -> Call:
+        return Call(label, f"{self.name}_{function}", arguments)
+
+    def _at(self, one: Map, begin: int = 0) -> str:
+        return f"AT({self.begins[one.number] + begin})"
+
+    # ---- constants -------------------------------------------------------------------------------
+
+    def _layer(self, number: int, label: str, op: Convolution, step: Step) -> str:
+        # As a column of the strip that pixels are read from; depthwise, as pixels.
+        order = (2, 3, 0, 1) if op.depthwise else (0, 3, 2, 1)
+        weight = np.ascontiguousarray(op.weight.transpose(order))
+        arrays = [
+            self._constant("int8_t", f"filters_{number}", weight, label),
+            self._constant("int32_t", f"bias_{number}", op.bias, label),
+            self._constant("float", f"multiplier_{number}", op.multiplier, label),
+        ]
+        fields = [
+            f".window = {{ {', '.join(_window_fields(op.window, step))} }}",
+            f".codes = {{ {_codes_fields(op.after)} }}",
+            f".filters = {len(op.weight)}, .groups = {op.groups}",
+            f".weight = {arrays[0]}",
+            f".bias = {arrays[1]}",
+            f".multiplier = {arrays[2]}",
+        ]
+        return self._struct("layer", number, fields)
+
+    def _window(self, number: int, window: Window, step: Step) -> str:
+        return self._struct("window", number, _window_fields(window, step))
+
+    def _codes(self, number: int, after: After) -> str:
+        return "&" + self._struct("codes", number, [_codes_fields(after)])
+
+    def _struct(self, kind: str, number: int, fields: list[str]) -> str:
+        name = f"{kind}_{number}"
+        self.structs.append((f"{self.name}_{kind}", name, fields))
+        return name
+
+    def _constant(self, kind: str, name: str, array: Any, about: str) -> str:
+        """The name of an array; equal ones are there once."""
+        key = kind, array.tobytes()
+        if key not in self.known:
+            name = self.known[key] = f"{self.name}_{name}"
+            values = array.reshape(-1).tolist()
+            words = map(spelled if kind == "float" else _integer, values)
+            rows = wrapped(words, 4, ", ", ",")
+            self.constants.append(Constant(kind, name, len(values), rows, about))
+        return self.known[key]
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def _known(self, calls: list[Call]) -> dict[str, Any]:
+        read = self.read
+        arrays = (*read.inputs, *read.outputs)
+        model = read.model
+        feed = feed_of(model, {**{a.name: a.shape for a in read.inputs}, **model.fixed}, 1)
+        names = [array.name for array in read.outputs]
+        expected = session_of(model.proto).run(names, feed)
+        return {
+            "name": self.name,
+            "NAME": self.name.upper(),
+            "command": self.command,
+            "isa": self.target.name,
+            "flags": " ".join(self.target.flags),
+            "inputs": read.inputs,
+            "outputs": read.outputs,
+            "batch": read.batch,
+            "signature": ", ".join(
+                [
+                    *(f"const {_C[a.dtype]} *{a.identifier}" for a in read.inputs),
+                    *(f"{_C[a.dtype]} *{a.identifier}" for a in read.outputs),
+                    "void *arena",
+                ]
+            ),
+            "call_arguments": ", ".join(a.identifier for a in arrays),
+            "tested_arguments": ", ".join(
+                [f"in_{a.identifier}" for a in read.inputs]
+                + [f"out_{a.identifier}" for a in read.outputs]
+            ),
+            "types": {a.name: _C[a.dtype] for a in arrays},
+            "numbers": {a.name: prod(a.shape) for a in arrays},
+            "pairs": [f"{self.name}_bytes"],
+            "structs": [],
+            "constants": self.constants,
+            "layers": self.structs,
+            "calls": calls,
+            "where": "const",
+            "arena_bytes": self.arena_bytes,
+            "least_bytes": self.least_bytes,
+            "weight_bytes": self.weight_bytes,
+            "products": self.products,
+            "feed": [(a, _rows(a, feed[a.name])) for a in read.inputs],
+            "expected": [(a, _rows(a, y)) for a, y in zip(read.outputs, expected)],
+        }
+
+
+def _work_bytes(step: Step) -> int:
+    """What a convolution works in: a strip of rows and two filters, as words."""
+    op = step.op
+    if not isinstance(op, Convolution) or op.depthwise:
+        return 0
+    assert step.output is not None
+    window = op.window
+    reach = (window.kernel[1] - 1) * window.dilation[1]
+    columns = (step.output.width - 1) * window.stride[1] + reach + 1
+    rows = window.kernel[0] * op.weight.shape[1]
+    return _WORD * rows * (columns + 2 * window.kernel[1])
+
+
+def _window_fields(window: Window, step: Step) -> list[str]:
+    x, y = step.reads[0], step.output
+    assert y is not None
+    sizes = {
+        "height": x.height,
+        "width": x.width,
+        "channels": x.channels,
+        "out_height": y.height,
+        "out_width": y.width,
+        "top": window.before[0],
+        "left": window.before[1],
+    }
+    for name in ("kernel", "stride", "dilation"):
+        sizes[f"{name}_height"], sizes[f"{name}_width"] = getattr(window, name)
+    return [f".{name} = {value}" for name, value in sizes.items()]
+
+
+def _codes_fields(after: After) -> str:
+    names = ("x_zero", "y_zero", "lowest", "highest")
+    return ", ".join(f".{name} = {getattr(after, name)}" for name in names)
+
+
+def _integer(value: int) -> str:
+    """An integer as C spells it: the least of 32 bits is no constant with a sign."""
+    return str(value) if value > -(2**31) else "-2147483647 - 1"
+
+
+def _rows(array: Ends, values: Any) -> str:
+    words = spelled if array.dtype == "float32" else str
+    return wrapped(map(words, np.asarray(values).ravel().tolist()), 4, ", ", ",")
