@@ -238,8 +238,8 @@ def _integers(
     command = transforms.derive_command(m, r, "fixed", made_of, stride=stride)
     command += f" --bits {bits}" + (f" --channels {channels}" if channels > 1 else "")
     made = integral(algorithm)
-    widths = fixed.widths(made, bits, bits, channels)
     with working(f"searching for short programs of F({m}, {r})"):
+        widths = fixed.widths(made, bits, bits, channels)
         name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits}"
         return fixed.render(made, widths, name, command)
 
@@ -256,11 +256,7 @@ def _widths(algorithm: BilinearAlgorithm, bits: int) -> str:
     for kind in ("input", "filter"):
         one, both = (made.operands(kind, given, axes) for axes in (1, 2))
         rows += [[f"transformed {kind}s", str(one), str(one.bits), str(both), str(both.bits)]]
-    scales = []
-    for axes in (1, 2):
-        odd, power = made.divisor(axes)
-        scales.append(f"{odd} * 2^{power}" if odd > 1 else f"2^{power}")
-    rows += [["scale of results", scales[0], "", scales[1], ""]]
+    rows += [["scale of results", made.spelled(1), "", made.spelled(2), ""]]
     for sums in (32, 64):
         most = [str(made.channels(given, given, sums, axes)) for axes in (1, 2)]
         rows += [[f"channels, sums of {sums} bits", most[0], "", most[1], ""]]

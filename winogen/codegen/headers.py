@@ -19,7 +19,7 @@ from winogen.program.summation import PROGRAM
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
-    from winogen.algebra.scalar import Matrix, Scalar
+    from winogen.algebra.scalar import Scalar
 
 WRITE_COMMAND = "winogen transforms write"
 _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
@@ -201,7 +201,7 @@ def _head(
         ):
             lines += _field(label, text)
     for name, matrix in algorithm.matrices.items():
-        lines += ["", f"{KINDS[name].symbol} =", *_matrix(matrix)]
+        lines += ["", f"{KINDS[name].symbol} =", *aligned(matrix)]
     return [*lines, "", *_table(algorithm, programs), "", *_proof(first)]
 
 
@@ -224,7 +224,8 @@ def _field(label: str, text: str) -> list[str]:
     return textwrap.wrap(label + text, _WIDTH, subsequent_indent=" " * len(label))
 
 
-def _matrix(rows: Matrix) -> list[str]:
+def aligned(rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return lines with what rows hold, to the right of columns as wide as they must be."""
     text = [[str(entry) for entry in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*text)]
     return ["    " + "  ".join(t.rjust(w) for t, w in zip(row, widths)) for row in text]

@@ -70,6 +70,11 @@ class Integral:
         k = (scale & -scale).bit_length() - 1
         return scale >> k, k
 
+    def spelled(self, axes: int = 2) -> str:
+        """Return the scale of so many axes as a product, "9 * 2^6" or "2^4"."""
+        odd, power = self.divisor(axes)
+        return f"{odd} * 2^{power}" if odd > 1 else f"2^{power}"
+
     def channels(self, inputs: Range, filters: Range, bits: int = 32, axes: int = 2) -> int:
         """Return how many channels sums of so many bits hold, whatever the numbers are."""
         ends = [d * g for d in inputs for g in filters]

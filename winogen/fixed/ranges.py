@@ -36,11 +36,6 @@ class Range(NamedTuple):
         below = (-1 - self.low).bit_length() if self.low < 0 else 0
         return 1 + max(max(self.high, 0).bit_length(), below)
 
-    @property
-    def largest(self) -> int:
-        """The largest magnitude."""
-        return max(-self.low, self.high)
-
     def __str__(self) -> str:
         return f"{self.low} .. {self.high}"
 
