@@ -21,14 +21,16 @@ from winogen.lab.nets.quality import pieces
 from winogen.lowrank.building import build
 from winogen.lowrank.compressing import compressed
 from winogen.lowrank.factors import Factors, decompose
+from winogen.lowrank.making import Fold
+from winogen.lowrank.memory import Memory
 from winogen.lowrank.searching import gauge
 from winogen.lowrank.sites import Net, Stages
 from winogen.onnx.comparison import differences
 
 WAYS = ("plain", "weighted", "fitted", "by budget")
 _OPSET = 17
-# Columns of the corner that choices of ranks are fitted to; the others decide between them.
-_FITTED = 36
+# Strips of the corner, each of which judges choices of ranks that are fitted to the others.
+_STRIPS = 4
 
 
 def measure(
@@ -46,11 +48,10 @@ def measure(
     (one,) = chosen_nets([name])
     corners = pieces(one)
     samples, held_out = [{"x": corners.calibration}], [{"x": corners.test}]
-    fitted_to, judge = np.split(corners.calibration, [_FITTED], axis=3)
-    trial = [{"x": np.ascontiguousarray(fitted_to)}], [{"x": np.ascontiguousarray(judge)}]
+    folds = _folds(corners.calibration)
     proto = _exported(one.module(), corners.calibration)
     net = Net(proto, samples)
-    gauged = gauge(net, samples, step)
+    gauged = gauge(net, samples, Memory(proto), step)
     by_place = {one.site.place: one for one in gauged}
     known = {place: one.factors for place, one in by_place.items()}
 
@@ -72,7 +73,7 @@ def measure(
         weighted = {place: cut(place, one, ranks[place]) for place, one in known.items()}
         fitted = build(net, ranks, known, samples, step)
         _, report = compressed(
-            proto, samples, held_out, budget=f"products:{factor}x", step=step, trial=trial
+            proto, samples, held_out, budget=f"products:{factor}x", step=step, folds=folds
         )
         before, after = report.total("seconds")
         found = (
@@ -81,6 +82,17 @@ def measure(
         )  # fmt: skip
         rows.append({"factor": factor, "psnr": dict(zip(WAYS, found)), "seconds": (before, after)})
     return {"kind": "low rank", "net": name, "rows": rows}
+
+
+def _folds(image: np.ndarray) -> list[Fold]:
+    """Strips of an image (1, C, H, W): all but one, neighbours in one piece; and that one."""
+    strips = np.array_split(image, _STRIPS, axis=3)
+    found: list[Fold] = []
+    for number, strip in enumerate(strips):
+        rest = strips[:number], strips[number + 1 :]
+        pieces = [np.concatenate(side, axis=3) for side in rest if side]
+        found.append(([{"x": one} for one in pieces], [{"x": np.ascontiguousarray(strip)}]))
+    return found
 
 
 def table(found: dict[str, Any]) -> str:

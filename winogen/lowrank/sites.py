@@ -143,6 +143,16 @@ class Stages:
     second: np.ndarray
     bias: np.ndarray | None
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what `of` makes it of again."""
+        bias = {} if self.bias is None else {"bias": self.bias}
+        return {"first": self.first, "second": self.second, **bias}
+
+    @classmethod
+    def of(cls, layer: Layer, form: Form, arrays: Mapping[str, np.ndarray]) -> Stages:
+        """Return it as it was kept."""
+        return cls(layer, form, arrays["first"], arrays["second"], arrays.get("bias"))
+
 
 @dataclass
 class Nodes:
