@@ -166,6 +166,9 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
     from winogen.lowrank import compress, searching
     from winogen.lowrank.compressing import compressed, split
     from winogen.lowrank.memory import Memory
+    from winogen.lowrank.subject import Subject
+
+    subject = Subject(model)
 
     class Stopped(Exception):
         pass
@@ -188,7 +191,7 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
         patch.setattr(Memory, "keep", stopping)
         while True:
             try:
-                small, _ = compressed(model, **arguments("params:5x"))
+                small, _ = compressed(subject, **arguments("params:5x"))
                 break
             except Stopped:
                 stops += 1
@@ -202,13 +205,13 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(searching, "factored", never)
-        compressed(model, **arguments("params:3x"))
+        compressed(subject, **arguments("params:3x"))
         with pytest.raises(Stopped):
             compress(model, batches(inputs + 1), budget="params:5x")
     # What is damaged is made again.
     for path in (tmp_path / "parts" / "arrays").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
-    again, _ = compressed(model, **arguments("params:5x"))
+    again, _ = compressed(subject, **arguments("params:5x"))
     assert again.SerializeToString() == whole.SerializeToString()
 
 

@@ -12,7 +12,9 @@ EXAMPLE = (
 
 
 def compress(
-    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, of float32 numbers."),
+    model: Path = typer.Argument(
+        metavar="MODEL", help="An ONNX file of float32 numbers, or a .pt2 of torch.export."
+    ),
     budget: str = typer.Option(
         ...,
         metavar="BUDGET",
@@ -27,7 +29,9 @@ def compress(
         "them, a .npz with such an array for each input, or a folder with a .npy for each; or a "
         "folder of pictures (.png, .jpg).",
     ),
-    output: Path = typer.Option(..., "--output", "-o", help="File to write; not there yet."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="File to write, of the same kind; not there yet."
+    ),
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads that times are predicted for (default: all CPUs)."
     ),
@@ -54,9 +58,8 @@ def compress(
     from winogen.files import output_path
     from winogen.lowrank.budget import Budget
     from winogen.lowrank.compressing import compressed, split
-    from winogen.onnx.loading import original
+    from winogen.lowrank.subject import subject_of
     from winogen.onnx.pictures import Pictures
-    from winogen.onnx.rewrite import save
     from winogen.onnx.samples import read_samples
     from winogen.progress import counting
 
@@ -65,13 +68,14 @@ def compress(
     if output.exists():
         raise InvalidValue(f"output: got {output}, which is there; allowed: a new file")
     output_path(output)
-    proto = original(model)
-    samples, held_out = split(list(read_samples(proto, data, pictures)))
+    subject = subject_of(model)
+    subject.check_output(output)
+    samples, held_out = split(list(read_samples(subject.proto, data, pictures)))
     with counting("compressing") as step:
         result, report = compressed(
-            proto, samples, held_out, budget=budget, threads=threads, measure=measure, step=step
+            subject, samples, held_out, budget=budget, threads=threads, measure=measure, step=step
         )
-        save(result, output)
+        subject.save(result, output)
     typer.echo(json.dumps(report.to_dict(), indent=1) if as_json else report)
     if not as_json:
         typer.echo(output)

@@ -25,6 +25,7 @@ from winogen.lowrank.making import Fold
 from winogen.lowrank.memory import Memory
 from winogen.lowrank.searching import gauge
 from winogen.lowrank.sites import Net, Stages
+from winogen.lowrank.subject import Subject
 from winogen.onnx.comparison import differences
 
 WAYS = ("plain", "weighted", "fitted", "by budget")
@@ -73,7 +74,7 @@ def measure(
         weighted = {place: cut(place, one, ranks[place]) for place, one in known.items()}
         fitted = build(net, ranks, known, samples, step)
         _, report = compressed(
-            proto, samples, held_out, budget=f"products:{factor}x", step=step, folds=folds
+            Subject(proto), samples, held_out, budget=f"products:{factor}x", step=step, folds=folds
         )
         before, after = report.total("seconds")
         found = (

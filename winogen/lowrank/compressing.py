@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from winogen.conv import arguments
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.lowrank.budget import Budget
 from winogen.lowrank.building import Step
 from winogen.lowrank.making import Fold, Made, Maker, folds_of
@@ -15,13 +18,10 @@ from winogen.lowrank.memory import Memory
 from winogen.lowrank.report import Report, Row
 from winogen.lowrank.searching import Costs, Gauged, gauge
 from winogen.lowrank.sites import Net
+from winogen.lowrank.subject import Subject, is_module, subject_of
 from winogen.lowrank.times import measured
-from winogen.onnx.loading import naming_damage, original
+from winogen.onnx.loading import naming_damage
 from winogen.onnx.samples import Sample, read_samples
-from winogen.typing import FilePath
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 # Of how many samples one is held out, and how many others are looked at.
 HELD_OUT = 5
@@ -32,27 +32,31 @@ Timer = Callable[..., tuple[float, float]]  # of a layer as it was and of both s
 
 
 def compress(
-    model: ModelProto | FilePath,
+    model: Any,
     inputs: Any,
     *,
     budget: str,
     threads: int | None = None,
     measure: bool = False,
-) -> tuple[ModelProto, Report]:
+) -> tuple[Any, Report]:
     """Return a model whose convolutions are a column and a row of taps where that pays; a report.
 
-    The model is written in ONNX's own operators, and runs without winogen.
+    A model of ONNX becomes one of ONNX's own operators, a program of `torch.export` another
+    program, and a module of torch a copy of it with layers of torch's own: all run without winogen.
 
     Parameters
     ----------
     model
-        An onnx.ModelProto, left as it is, or a path. Convolutions of float32 with constant weights
+        An onnx.ModelProto, an ExportedProgram or an nn.Module, all of which are left as they are;
+        or the path of a model of ONNX, or of a .pt2 of `torch.export.save`. A module is compressed
+        as `torch.export` sees it in evaluation mode; both ways of torch need the extra `onnx`, too.
+        Convolutions of float32 with constant weights
         and taps along both axes may become two; normalizations behind them are folded into them.
     inputs
         Inputs as the model will get them, five or more: an iterable of mappings from input to
         array, or of arrays for a model of one input; or the path of a .npy, whose first axis counts
         samples, of a .npz with such an array for each input, or of a folder with a .npy for each,
-        called like it. Every fifth is held out, to tell
+        called like it. A module needs an iterable. Every fifth is held out, to tell
         how good the result is; up to 32 of the others are what layers are fitted to.
     budget
         "2x": half the predicted time of the convolutions, each as it is fastest, exact Winograd
@@ -72,8 +76,19 @@ def compress(
     can; MissingPackage without the extra `onnx`; and OSError.
     """
     Budget.of(budget)
-    samples, held_out = split(list(read_samples(original(model), inputs)))
-    return compressed(model, samples, held_out, budget=budget, threads=threads, measure=measure)
+    example = None
+    if is_module(model):
+        if isinstance(inputs, (str, os.PathLike, np.ndarray)) or not isinstance(inputs, Iterable):
+            raise InvalidType(
+                f"inputs: got {type(inputs).__name__}; allowed for a module: an iterable of arrays,"
+                " or of mappings from argument to array"
+            )
+        inputs = list(inputs)
+        split(inputs)
+        example = inputs[0]
+    subject = subject_of(model, example)
+    samples, held_out = split(list(read_samples(subject.proto, inputs)))
+    return compressed(subject, samples, held_out, budget=budget, threads=threads, measure=measure)
 
 
 def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
@@ -87,9 +102,8 @@ def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]
     return kept[:: -(-len(kept) // MOST_SAMPLES)], samples[HELD_OUT - 1 :: HELD_OUT]
 
 
-@naming_damage
 def compressed(
-    model: Any,
+    subject: Subject,
     samples: Sequence[Sample],
     held_out: Sequence[Sample],
     *,
@@ -99,15 +113,16 @@ def compressed(
     step: Step | None = None,
     folds: Sequence[Fold] | None = None,
 ) -> tuple[Any, Report]:
-    """Do the same, with the samples held out as they are given.
+    """Do the same for a subject, with the samples held out as they are given.
 
     ``step`` is told how far the work has come. ``folds``: samples to fit choices of ranks to, and
     others that decide between these; None for quarters of ``samples`` and the rest of them.
     """
     asked = Budget.of(budget)
     costs = Costs(arguments.threads(threads))
-    proto = original(model)
-    net = Net(proto, samples)
+    proto = subject.proto
+    net = _net(proto, samples)
+    net.exclude(subject.obstacles(net))
     if not any(site.splits for site in net.sites):
         raise InvalidValue(
             "model: got no convolution that may become two; allowed: a model with convolutions of "
@@ -137,7 +152,12 @@ def compressed(
         if step and measure:
             step(number, len(net.sites), f"what {site.name} takes")
         rows.append(_row(site, costs, gauged, made, timer))
-    return made.proto, Report(str(asked), rows, made.psnr, len(held_out))
+    return subject.result(net, made), Report(str(asked), rows, made.psnr, len(held_out))
+
+
+@naming_damage
+def _net(proto: Any, samples: Sequence[Sample]) -> Net:
+    return Net(proto, samples)
 
 
 def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: Timer | None) -> Row:
@@ -152,18 +172,17 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: T
         "seconds_before": exact.seconds, "parameters_before": site.weight.size,
     }  # fmt: skip
     if one is None:
-        return Row(**row, note="taps along one axis" if not site.varies else "padding varies")
+        return Row(**row, note=site.obstacle)
     form = one.factors.form
     row["full_rank"] = form.full_rank
     if found is None:
         listed = one.options(Budget("seconds", 2, "x"), costs)
         note = "left as it was" if len(listed) > 1 else "not worth it: no rank is faster"
         return Row(**row, note=note)
-    seconds, times = costs.seconds(site, form, found.rank), (None, None)
-    if timer is not None:
-        times = timer(site.layer, form, found.rank, site.shape)
+    seconds = costs.seconds(site, form, found.rank)
+    times = None if timer is None else timer(site.layer, form, found.rank, site.shape)
     note = "" if seconds < exact.seconds else "not worth it: slower than before"
-    if times[0] is not None and times[1] is not None and times[1] >= times[0]:
+    if times is not None and times[1] >= times[0]:
         note = "not worth it: measured to be slower"
     return Row(
         **row,
@@ -174,7 +193,7 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: T
         products=costs.after("products", site, form, found.rank),
         seconds=seconds,
         parameters=form.parameters(found.rank),
-        measured=times[1],
-        measured_before=times[0],
+        measured=None if times is None else times[1],
+        measured_before=None if times is None else times[0],
         note=note,
     )

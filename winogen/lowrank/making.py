@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.lowrank.building import Fitted, Step, build
 from winogen.lowrank.choosing import Option, filled, halfway, least_cost, least_error, uniform
@@ -26,12 +26,9 @@ Fold = tuple[Sequence[Sample], Sequence[Sample]]  # what models are fitted to, a
 def folds_of(samples: Sequence[Sample]) -> list[Fold]:
     """Return samples in as many ways as there are parts: all but one part, and that part."""
     count = min(_FOLDS, len(samples)) if len(samples) > 1 else 0
+    parts = [list(samples[part::count]) for part in range(count)]
     return [
-        (
-            [one for number, one in enumerate(samples) if number % count != part],
-            samples[part::count],
-        )
-        for part in range(count)
+        ([one for part in parts if part is not judges for one in part], judges) for judges in parts
     ]
 
 
@@ -48,6 +45,11 @@ class Made:
     def psnr(self) -> float:
         """In dB."""
         return -10 * math.log10(self.square) if self.square > 0 else math.inf
+
+
+class _Judged(NamedTuple):
+    chosen: Sequence[Option]
+    total: float  # of its errors on folds
 
 
 class Maker:
@@ -99,20 +101,18 @@ class Maker:
         """
         first, *others = choices
         ranks = [one.rank for one in first]
-        left = [[one, 0.0] for one in others if [option.rank for option in one] != ranks]
+        left = [_Judged(one, 0.0) for one in others if [option.rank for option in one] != ranks]
         if not self._folds:
             return others[-1] if others else first
         for fold in self._folds:
             if not left:
                 break
             limit = self._square(first, fold)
-            squares = [self._square(one, fold) for one, _ in left]
+            found = [(one, self._square(one.chosen, fold)) for one in left]
             left = [
-                [one, total + square]
-                for (one, total), square in zip(left, squares)
-                if square < limit
+                _Judged(one.chosen, one.total + square) for one, square in found if square < limit
             ]
-        return min(left, key=lambda one: one[1])[0] if left else first
+        return min(left, key=lambda one: one.total).chosen if left else first
 
     def _square(self, chosen: Sequence[Option], fold: Fold) -> float:
         """The error of a choice on what judges, where it is fitted to the rest."""

@@ -60,7 +60,8 @@ class Row:
 
 
 _HEAD = (
-    "layer", "weights", "rank", "residual", "error", "products", "as it was", "two stages", "measured, both", ""
+    "layer", "weights", "rank", "residual", "error", "products", "as it was", "two stages",
+    "measured, both", "",
 )  # fmt: skip
 
 

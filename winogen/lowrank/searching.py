@@ -151,8 +151,8 @@ class _Trial:
     @classmethod
     def of(cls, site: Site, arrays: Arrays) -> _Trial:
         form = Form.of(site.layer, "rows" if arrays["rows_first"] else "columns")
-        vectors = (arrays[name] for name in ("values", "left", "right"))
-        factors = Factors(form, *vectors, float(arrays["noise"]))
+        values, left, right = (arrays[name] for name in ("values", "left", "right"))
+        factors = Factors(form, values, left, right, float(arrays["noise"]))
         return cls(site, factors, Stages.of(site.layer, form, arrays))
 
 

@@ -64,7 +64,7 @@ class Pictures:
         except Exception as problem:  # of many kinds
             raise InvalidValue(f"data: got {path}, which is no picture ({problem})") from problem
         scaled = pixels.reshape(height, width, -1) / np.float32(255)
-        normal = (scaled - np.float32(self.mean)) / np.float32(self.std)
+        normal = (scaled - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         return np.ascontiguousarray(normal.transpose(2, 0, 1)[None])
 
 
