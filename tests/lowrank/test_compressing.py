@@ -1,7 +1,6 @@
 """Whole models: what is written runs in onnxruntime alone, and says how good it is."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,41 +112,118 @@ def test_a_quality_is_kept(model, inputs):
 def test_a_quality_is_kept_where_errors_add_up_to_more():
     """Models err four times as much as single layers let expect."""
     from winogen.lowrank.choosing import Option
-    from winogen.lowrank.compressing import _Made, _Search
+    from winogen.lowrank.making import Made, Maker
 
-    class Search(_Search):
+    class Fake(Maker):
         def __init__(self):
-            errors = zip(range(1, 9), 10.0 ** -np.arange(1, 9))
-            one = [Option(None, 10, 0.0), *(Option(rank, rank, e) for rank, e in errors)]
-            self._options = [one, one]
+            pass
 
         def model(self, chosen):
             square, cost = sum(4 * o.error for o in chosen), sum(o.cost for o in chosen)
             ranks = {number: o.rank for number, o in enumerate(chosen) if o.rank}
-            return _Made(None, ranks, square, square / 4, cost)
+            return Made(None, ranks, square, cost)
 
-    made = Search().for_quality(30)
+    errors = zip(range(1, 9), 10.0 ** -np.arange(1, 9))
+    one = [Option(None, 10, 0.0), *(Option(rank, rank, e) for rank, e in errors)]
+    made = Fake().for_quality([one, one], 30)
     assert made.square <= 1e-3 and made.cost < 10
 
 
-def test_the_choice_that_errs_least_is_taken(monkeypatch):
-    from winogen.lowrank import compressing
+@pytest.mark.parametrize("squares, best", [
+    ({4: (3, 3), 5: (1, 4), 6: (2, 2)}, 6),  # 5 is better on one fold only
+    ({4: (3, 3), 5: (1, 2.9), 6: (2.5, 2)}, 5),  # both always, 5 by more
+    ({4: (3, 1), 5: (1, 1), 6: (0, 2)}, 4),
+])  # fmt: skip
+def test_a_choice_is_preferred_only_if_every_fold_says_so(squares, best):
     from winogen.lowrank.choosing import Option
+    from winogen.lowrank.making import Maker
 
-    class Search(compressing._Search):
-        def __init__(self):
-            self._net = SimpleNamespace(proto=None)
+    class Fake(Maker):
+        def __init__(self, folds):
+            self._folds = folds
 
-        def _fitted(self, chosen, samples):
-            assert samples == ["some"]
-            return errors[chosen[0].rank], {}
+        def _square(self, chosen, fold):
+            return squares[chosen[0].rank][fold]
 
-    monkeypatch.setattr(compressing, "outputs", lambda net, proto, judges: proto)
-    monkeypatch.setattr(compressing, "mean_square", lambda found, exact: found)
-    errors = {4: 3.0, 5: 1.0, 6: 2.0}
-    choices = [[Option(rank, rank, 0.0)] for rank in errors]
-    assert Search().best(choices, ["some"], ["others"]) == choices[1]
-    assert Search().best(choices, ["some"], []) == choices[0]
+    choices = [[Option(rank, rank, 0.0)] for rank in squares]
+    assert Fake([0, 1]).preferred(choices)[0].rank == best
+    assert Fake([]).preferred(choices) == choices[-1]
+
+
+def test_folds_judge_what_they_do_not_fit():
+    from winogen.lowrank.making import folds_of
+
+    samples = [{"x": np.array(number)} for number in range(6)]
+    folds = folds_of(samples)
+    assert sorted(int(one["x"]) for _, judges in folds for one in judges) == list(range(6))
+    for fitted, judges in folds:
+        assert len(fitted) + len(judges) == 6 and not any(one in fitted for one in judges)
+    assert folds_of(samples[:1]) == []
+
+
+def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
+    """Stopped again and again, at another place each time: the model has the same bytes."""
+    from winogen.lowrank import compress, searching
+    from winogen.lowrank.compressing import compressed, split
+    from winogen.lowrank.memory import Memory
+    from winogen.lowrank.subject import Subject
+
+    subject = Subject(model)
+
+    class Stopped(Exception):
+        pass
+
+    def arguments(budget):
+        samples, held_out = split([{"x": one} for one in batches(inputs)])
+        return {"samples": samples, "held_out": held_out, "budget": budget, "threads": 1}
+
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "whole"))
+    whole, _ = compress(model, batches(inputs), budget="params:5x", threads=1)
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "parts"))
+    keep, made, stops = Memory.keep, [], 0
+
+    def stopping(self, what, arrays):
+        keep(self, what, arrays)
+        made.append(what[0])
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "keep", stopping)
+        while True:
+            try:
+                small, _ = compressed(subject, **arguments("params:5x"))
+                break
+            except Stopped:
+                stops += 1
+                assert stops < 50
+    assert small.SerializeToString() == whole.SerializeToString()
+    assert made.count("trial") == made.count("gain") == 3 and "fit" in made and "square" in made
+
+    # Another budget: nothing is tried again. Other data: everything is.
+    def never(*arguments):
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(searching, "factored", never)
+        compressed(subject, **arguments("params:3x"))
+        with pytest.raises(Stopped):
+            compress(model, batches(inputs + 1), budget="params:5x")
+    # What is damaged is made again.
+    for path in (tmp_path / "parts" / "arrays").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    again, _ = compressed(subject, **arguments("params:5x"))
+    assert again.SerializeToString() == whole.SerializeToString()
+
+
+def test_measured_times_stand_beside_those_that_are_predicted(model, inputs):
+    _, report = compress(model, batches(inputs), budget="params:5x", threads=1, measure=True)
+    rows = by_name(report)
+    assert rows["planted"].measured > 0 and rows["planted"].measured_before > 0
+    assert rows["pointwise"].measured is None
+    text = str(report)
+    assert "measured, both" in text and "measured time of those that are two" in text
+    _, report = compress(model, batches(inputs), budget="params:5x", threads=1)
+    assert "measured" not in str(report)
 
 
 def test_params(model, inputs):
@@ -215,7 +291,58 @@ def test_the_command(model, inputs, tmp_path):
     new = str(tmp_path / "new.onnx")
     for given, message in (
         (tmp_path / "none", "No such file"),
-        (tmp_path, "a folder with no .npy"),
+        (tmp_path, "a folder with no .npy and no picture"),
     ):
         done = CliRunner().invoke(app, [*words, "--data", str(given), "-o", new])
         assert done.exit_code == 2 and message in done.output
+
+
+def test_pictures(model, inputs, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    path, folder = tmp_path / "net.onnx", tmp_path / "pictures"
+    onnx.save(model, path)
+    folder.mkdir()
+    for number, one in enumerate(inputs[:6]):
+        pixels = np.uint8(np.clip(64 * one + 128, 0, 255).transpose(1, 2, 0).repeat(2, 0))
+        suffix = ("png", "jpg")[number % 2]
+        image.fromarray(pixels).save(folder / f"{number}.{suffix}")
+    words = ["compress", str(path), "--budget", "params:3x", "--data", str(folder)]
+    rule = {"--size": "20x24", "--mean": ".5,.5,.5", "--std": ".25,.25,.25"}
+
+    def run(output="none.onnx", **changed):
+        given = {**rule, **{f"--{name}": text for name, text in changed.items()}}
+        options = [part for pair in given.items() if pair[1] for part in pair]
+        done = CliRunner().invoke(app, [*words, *options, "-o", str(tmp_path / output)])
+        return done.exit_code, " ".join(done.output.split())
+
+    code, output = run("small.onnx")
+    assert code == 0 and "on 1 inputs held out" in output, output
+    for changed, message in (
+        ({"size": "", "mean": "", "std": ""}, "size, mean, std: got none of them; allowed: "),
+        ({"std": ""}, "std: got none; allowed: "),
+        ({"size": "20"}, "size: got '20'; allowed: height and width"),
+        ({"mean": "1,2"}, "mean: got '1,2'; allowed: a number for each channel"),
+        ({"std": "1"}, "std: got '1'; allowed: as many numbers as the mean"),
+        ({"std": "1,0,1"}, "std: got '1,0,1'; allowed: positive"),
+    ):
+        code, output = run(**changed)
+        assert code == 2 and message in output, output
+    (folder / "2.png").write_text("no picture")
+    code, output = run()
+    assert code == 2 and "2.png, which is no picture" in output, output
+    words[-1] = str(path)
+    code, output = run()
+    assert code == 2 and "which is no folder of pictures" in output, output
+
+
+def test_how_a_picture_becomes_an_input(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    from winogen.onnx.pictures import Pictures
+
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[:, 2:6] = 51, 102, 255
+    image.fromarray(pixels).save(tmp_path / "one.png")
+    x = Pictures.of("4x4", "0.2,0.2,0", "0.1,0.2,2").read(tmp_path / "one.png")
+    assert x.shape == (1, 3, 4, 4) and x.dtype == np.float32
+    assert np.allclose(x[0, :, 1, 1], [0, 1, 0.5]) and np.ptp(x, axis=(2, 3)).max() < 1e-6
+    assert Pictures.of("2x2", "0", "1").read(tmp_path / "one.png").shape == (1, 1, 2, 2)

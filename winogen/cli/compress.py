@@ -12,7 +12,9 @@ EXAMPLE = (
 
 
 def compress(
-    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, of float32 numbers."),
+    model: Path = typer.Argument(
+        metavar="MODEL", help="An ONNX file of float32 numbers, or a .pt2 of torch.export."
+    ),
     budget: str = typer.Option(
         ...,
         metavar="BUDGET",
@@ -24,11 +26,24 @@ def compress(
         ...,
         metavar="DATA",
         help="Inputs like those that it is for, five or more: a .npy whose first axis counts "
-        "them, a .npz with such an array for each input, or a folder with a .npy for each.",
+        "them, a .npz with such an array for each input, or a folder with a .npy for each; or a "
+        "folder of pictures (.png, .jpg).",
     ),
-    output: Path = typer.Option(..., "--output", "-o", help="File to write; not there yet."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="File to write, of the same kind; not there yet."
+    ),
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads that times are predicted for (default: all CPUs)."
+    ),
+    size: str = typer.Option(
+        None, metavar="HxW", help="Of pictures: they are scaled to cover it, the middle is cut out."
+    ),
+    mean: str = typer.Option(
+        None, metavar="R,G,B", help="Taken from pixels from 0 to 1; one number for grey pictures."
+    ),
+    std: str = typer.Option(None, metavar="R,G,B", help="What pixels are then divided by."),
+    measure: bool = typer.Option(
+        False, "--measure", help="Also measure what layers take, as they were and as two."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
@@ -43,22 +58,24 @@ def compress(
     from winogen.files import output_path
     from winogen.lowrank.budget import Budget
     from winogen.lowrank.compressing import compressed, split
-    from winogen.onnx.loading import original
-    from winogen.onnx.rewrite import save
+    from winogen.lowrank.subject import subject_of
+    from winogen.onnx.pictures import Pictures
     from winogen.onnx.samples import read_samples
     from winogen.progress import counting
 
     Budget.of(budget)
+    pictures = Pictures.of(size, mean, std)
     if output.exists():
         raise InvalidValue(f"output: got {output}, which is there; allowed: a new file")
     output_path(output)
-    proto = original(model)
-    samples, held_out = split(list(read_samples(proto, data)))
+    subject = subject_of(model)
+    subject.check_output(output)
+    samples, held_out = split(list(read_samples(subject.proto, data, pictures)))
     with counting("compressing") as step:
         result, report = compressed(
-            proto, samples, held_out, budget=budget, threads=threads, step=step
+            subject, samples, held_out, budget=budget, threads=threads, measure=measure, step=step
         )
-        save(result, output)
+        subject.save(result, output)
     typer.echo(json.dumps(report.to_dict(), indent=1) if as_json else report)
     if not as_json:
         typer.echo(output)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
+from winogen.columns import aligned
 from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def _widths(algorithm: BilinearAlgorithm, bits: int) -> str:
     for sums in (32, 64):
         most = [str(made.channels(given, given, sums, axes)) for axes in (1, 2)]
         rows += [[f"channels, sums of {sums} bits", most[0], "", most[1], ""]]
-    lines = ["", *_aligned(rows, left=1)]
+    lines = ["", *aligned(rows, 1, "  ")]
     fewer = with_fewer_bits(made, given, given)
     return "\n".join([*lines, *([f"  {told(fewer, given, given)}"] if fewer else [])])
 
@@ -310,7 +311,11 @@ def _text(
         lines.append(f"  order            {order}: every row of the matrices is summed on its own")
     for kind, matrix in algorithm.matrices.items():
         rows = [[str(value) for value in row] for row in matrix]
-        lines += ["", f"{KINDS[kind].symbol} ({len(rows)} x {len(rows[0])})", *_aligned(rows)]
+        lines += [
+            "",
+            f"{KINDS[kind].symbol} ({len(rows)} x {len(rows[0])})",
+            *aligned(rows, 0, "  "),
+        ]
     if programs is None:
         return "\n".join(lines)
     header = ["transform", "add", "mul", "fma", "instructions", "registers"]
@@ -318,10 +323,10 @@ def _text(
     for kind in KINDS:
         counts = programs[kind].counts().to_dict()
         table.append([kind, *(str(counts[name]) for name in header[1:])])
-    lines += ["", *_aligned(table, left=1)]
+    lines += ["", *aligned(table, 1, "  ")]
     if stages is not None:
         lines += ["", "instructions, FMAs formed, on the way there"]
-        lines += _aligned(_stages(stages), left=1)
+        lines += aligned(_stages(stages), 1, "  ")
         lines += [
             "  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"
         ]
@@ -337,19 +342,6 @@ def _stages(stages: Stages) -> list[list[str]]:
     ways = ("naive", "hierarchy", "best", "rescaled")
     rows = [[kind, *(str(stages[kind][way]) for way in ways)] for kind in KINDS]
     return [["transform", *ways], *rows]
-
-
-def _aligned(rows: list[list[str]], left: int = 0) -> list[str]:
-    """Lines of columns, the first ``left`` of them aligned to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  "
-        + "  ".join(
-            text.ljust(width) if k < left else text.rjust(width)
-            for k, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _numpy(algorithm: BilinearAlgorithm) -> str:

@@ -24,8 +24,11 @@ from winogen.lowrank.building import build
 from winogen.lowrank.compressing import compressed
 from winogen.lowrank.factors import Factors, decompose
 from winogen.lowrank.form import Form
+from winogen.lowrank.making import Fold
+from winogen.lowrank.memory import Memory
 from winogen.lowrank.searching import gauge
 from winogen.lowrank.sites import Net, Stages
+from winogen.lowrank.subject import Subject
 from winogen.onnx.comparison import differences
 from winogen.onnx.model import copied
 
@@ -34,8 +37,8 @@ USUAL = "hopper"
 PICTURES = {USUAL: (40, 100), "china": (150, 250), "flower": (150, 250)}
 WAYS = ("plain", "weighted", "fitted", "by budget")
 _OPSET = 17
-# Columns of the corner that choices of ranks are fitted to; the others decide between them.
-_FITTED = 36
+# Strips of the corner, each of which judges choices of ranks that are fitted to the others.
+_STRIPS = 4
 
 
 def measure(
@@ -59,11 +62,10 @@ def measure(
     (one,) = chosen_nets([name])
     calibration, test = _corners(one, picture)
     samples, held_out = [{"x": calibration}], [{"x": test}]
-    fitted_to, judge = np.split(calibration, [_FITTED], axis=3)
-    trial = [{"x": np.ascontiguousarray(fitted_to)}], [{"x": np.ascontiguousarray(judge)}]
+    folds = _folds(calibration)
     proto = _exported(one.module(), calibration)
     net = Net(proto, samples)
-    gauged = gauge(net, samples, step)
+    gauged = gauge(net, samples, Memory(proto), step)
     by_place = {one.site.place: one for one in gauged}
     known = {place: one.factors for place, one in by_place.items()}
 
@@ -85,7 +87,7 @@ def measure(
         weighted = {place: cut(place, one, ranks[place]) for place, one in known.items()}
         fitted = build(net, ranks, known, samples, step)
         _, report = compressed(
-            proto, samples, held_out, budget=f"products:{factor}x", step=step, trial=trial
+            Subject(proto), samples, held_out, budget=f"products:{factor}x", step=step, folds=folds
         )
         before, after = report.total("seconds")
         found = (
@@ -137,6 +139,17 @@ def _rivals(
             row["psnr"] = differences(net.proto, proto, held_out)[0].psnr
         rows.append(row)
     return rows
+
+
+def _folds(image: np.ndarray) -> list[Fold]:
+    """Strips of an image (1, C, H, W): all but one, neighbours in one piece; and that one."""
+    strips = np.array_split(image, _STRIPS, axis=3)
+    found: list[Fold] = []
+    for number, strip in enumerate(strips):
+        rest = strips[:number], strips[number + 1 :]
+        pieces = [np.concatenate(side, axis=3) for side in rest if side]
+        found.append(([{"x": one} for one in pieces], [{"x": np.ascontiguousarray(strip)}]))
+    return found
 
 
 def table(found: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from winogen.lowrank.factors import Factors, decompose, first_weight, second_weight
 from winogen.lowrank.fitting import covariance, refit
 from winogen.lowrank.form import FIRSTS, Form
+from winogen.lowrank.memory import Arrays
 from winogen.lowrank.sites import Net, Site, Stages, two_nodes
 from winogen.onnx.samples import Sample
 
@@ -25,6 +26,16 @@ class Fitted:
     rank: int
     stages: Stages
     error: float  # of its outputs before the bias, relative, for what it gets in the new model
+
+    def arrays(self) -> Arrays:
+        """Return what `of` makes it of again, beside its site and its form."""
+        return {**self.stages.arrays(), "rank": np.array(self.rank), "error": np.array(self.error)}
+
+    @classmethod
+    def of(cls, site: Site, form: Form, arrays: Arrays) -> Fitted:
+        """Return it as it was kept."""
+        stages = Stages.of(site.layer, form, arrays)
+        return cls(int(arrays["rank"]), stages, float(arrays["error"]))
 
 
 class Walk:
@@ -63,9 +74,13 @@ class Walk:
 
 
 def factored(site: Site, images: Maps) -> Factors:
-    """Return factors for images, of the order with fewer products, of equals columns first."""
+    """Return factors for images, of the order with fewer products, of equals columns first.
+
+    Their vectors are rounded to float32, as they are kept.
+    """
     form = min((Form.of(site.layer, first) for first in FIRSTS), key=lambda one: one.products(1))
-    return decompose(form, site.weight, covariance(form, site.layer, images))
+    found = decompose(form, site.weight, covariance(form, site.layer, images))
+    return replace(found, left=found.left.astype(np.float32), right=found.right.astype(np.float32))
 
 
 def fitted(site: Site, factors: Factors, rank: int, inputs: Maps, outputs: Maps) -> Stages:

@@ -61,6 +61,18 @@ def uniform(layers: Sequence[Sequence[Option]], limit: float) -> list[Option] | 
     return at(low)
 
 
+def filled(
+    layers: Sequence[Sequence[Option]], start: Sequence[Option], limit: float
+) -> list[Option]:
+    """Return a choice with what it leaves of ``limit`` spent where that helps most.
+
+    >>> layer = [Option(None, 8, 0), Option(4, 4, 1), Option(2, 2, 5)]
+    >>> [option.rank for option in filled([layer, layer], [layer[2], layer[2]], 7)]
+    [4, 2]
+    """
+    return _filled(layers, start, limit, lambda one: one.cost, lambda one: one.error)
+
+
 def _of_part(options: Sequence[Option], part: float) -> Option:
     """The rank that costs at most a part of the layer as it was, or what is nearest to that."""
     whole = next(one.cost for one in options if one.rank is None)

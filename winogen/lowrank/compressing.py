@@ -2,57 +2,63 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
 
 from winogen.conv import arguments
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.lowrank.budget import Budget
-from winogen.lowrank.building import Fitted, Step, build
-from winogen.lowrank.choosing import Option, halfway, least_cost, least_error, uniform
+from winogen.lowrank.building import Step
+from winogen.lowrank.making import Fold, Made, Maker, folds_of
+from winogen.lowrank.memory import Memory
 from winogen.lowrank.report import Report, Row
-from winogen.lowrank.searching import Costs, Gauged, gauge, mean_square, outputs
+from winogen.lowrank.searching import Costs, Gauged, gauge
 from winogen.lowrank.sites import Net
-from winogen.onnx.loading import naming_damage, original
+from winogen.lowrank.subject import Subject, is_module, subject_of
+from winogen.lowrank.times import measured
+from winogen.onnx.loading import naming_damage
 from winogen.onnx.samples import Sample, read_samples
-from winogen.typing import FilePath
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 # Of how many samples one is held out, and how many others are looked at.
 HELD_OUT = 5
 MOST_SAMPLES = 32
-# Of how many samples that layers are fitted to one decides between choices of ranks.
-_JUDGES = 4
-# How often a model is made for a given quality, and how near is near enough, in dB.
-_MOST_MODELS = 6
-_NEAR = 0.15
+
+# With more weights than these one fold decides between ranks: a fit takes many seconds.
+_LARGE = 1 << 22
+
+Timer = Callable[..., tuple[float, float]]  # of a layer as it was and of both stages, in seconds
 
 
 def compress(
-    model: ModelProto | FilePath,
+    model: Any,
     inputs: Any,
     *,
     budget: str,
     threads: int | None = None,
-) -> tuple[ModelProto, Report]:
+    measure: bool = False,
+) -> tuple[Any, Report]:
     """Return a model whose convolutions are a column and a row of taps where that pays; a report.
 
-    The model is written in ONNX's own operators, and runs without winogen.
+    A model of ONNX becomes one of ONNX's own operators, a program of `torch.export` another
+    program, and a module of torch a copy of it with layers of torch's own: all run without winogen.
 
     Parameters
     ----------
     model
-        An onnx.ModelProto, left as it is, or a path. Convolutions of float32 with constant weights
+        An onnx.ModelProto, an ExportedProgram or an nn.Module, all of which are left as they are;
+        or the path of a model of ONNX, or of a .pt2 of `torch.export.save`. A module is compressed
+        as `torch.export` sees it in evaluation mode; both ways of torch need the extra `onnx`, too.
+        Convolutions of float32 with constant weights
         and taps along both axes may become two; normalizations behind them are folded into them.
     inputs
         Inputs as the model will get them, five or more: an iterable of mappings from input to
         array, or of arrays for a model of one input; or the path of a .npy, whose first axis counts
         samples, of a .npz with such an array for each input, or of a folder with a .npy for each,
-        called like it. Every fifth is held out, to tell
+        called like it. A module needs an iterable. Every fifth is held out, to tell
         how good the result is; up to 32 of the others are what layers are fitted to.
     budget
         "2x": half the predicted time of the convolutions, each as it is fastest, exact Winograd
@@ -61,13 +67,30 @@ def compress(
         the inputs held out; the peak is the largest output of the original.
     threads
         What times are predicted for; None for OMP_NUM_THREADS or else all CPUs of this process.
+    measure
+        Also measure what both stages of a layer take, in turns with the layer as it was. Compiles
+        their kernels, seconds each.
+
+    What was found out about the model is kept in the cache folder: a run that was interrupted goes
+    on from it, and another budget takes much less time.
 
     Raises InvalidType; InvalidValue, also for a budget that cannot be met, with the nearest that
     can; MissingPackage without the extra `onnx`; and OSError.
     """
     Budget.of(budget)
-    samples, held_out = split(list(read_samples(original(model), inputs)))
-    return compressed(model, samples, held_out, budget=budget, threads=threads)
+    example = None
+    if is_module(model):
+        if isinstance(inputs, (str, os.PathLike, np.ndarray)) or not isinstance(inputs, Iterable):
+            raise InvalidType(
+                f"inputs: got {type(inputs).__name__}; allowed for a module: an iterable of arrays,"
+                " or of mappings from argument to array"
+            )
+        inputs = list(inputs)
+        split(inputs)
+        example = inputs[0]
+    subject = subject_of(model, example)
+    samples, held_out = split(list(read_samples(subject.proto, inputs)))
+    return compressed(subject, samples, held_out, budget=budget, threads=threads, measure=measure)
 
 
 def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
@@ -81,25 +104,27 @@ def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]
     return kept[:: -(-len(kept) // MOST_SAMPLES)], samples[HELD_OUT - 1 :: HELD_OUT]
 
 
-@naming_damage
 def compressed(
-    model: Any,
+    subject: Subject,
     samples: Sequence[Sample],
     held_out: Sequence[Sample],
     *,
     budget: str,
     threads: int | None = None,
+    measure: bool = False,
     step: Step | None = None,
-    trial: tuple[Sequence[Sample], Sequence[Sample]] | None = None,
+    folds: Sequence[Fold] | None = None,
 ) -> tuple[Any, Report]:
-    """Do the same, with the samples held out as they are given.
+    """Do the same for a subject, with the samples held out as they are given.
 
-    ``step`` is told how far the work has come. ``trial``: samples to fit choices of ranks to, and
-    others that decide between these; by itself three quarters of ``samples`` and the last one.
+    ``step`` is told how far the work has come. ``folds``: samples to fit choices of ranks to, and
+    others that decide between these; None for quarters of ``samples`` and the rest of them.
     """
     asked = Budget.of(budget)
     costs = Costs(arguments.threads(threads))
-    net = Net(original(model), samples)
+    proto = subject.proto
+    net = _net(proto, samples)
+    net.exclude(subject.obstacles(net))
     if not any(site.splits for site in net.sites):
         raise InvalidValue(
             "model: got no convolution that may become two; allowed: a model with convolutions of "
@@ -107,131 +132,40 @@ def compressed(
         )
     before = sum(costs.before(asked.cost, site) for site in net.sites)
     fixed = sum(costs.before(asked.cost, site) for site in net.sites if not site.splits)
-    gauged = gauge(net, samples, step)
+    memory = Memory(proto)
+    gauged = gauge(net, samples, memory, step)
     options = [one.options(asked, costs) for one in gauged]
-    search = _Search(net, gauged, options, samples, held_out, step)
+    trials = folds_of(samples) if folds is None else folds
+    if sum(site.weight.size for site in net.sites) > _LARGE:
+        trials = trials[-1:]
+    maker = Maker(net, gauged, samples, held_out, trials, memory, step)
     if asked.of_quality:
-        made = search.for_quality(asked.value)
+        made = maker.for_quality(options, asked.value)
     else:
-        limit = asked.limit(before)
-        chosen = least_error(options, limit - fixed)
-        if chosen is None:
+        found = maker.within(options, asked.limit(before) - fixed)
+        if found is None:
             least = fixed + sum(min(one.cost for one in listed) for listed in options)
             raise InvalidValue(
                 f"budget: got {budget}; allowed: what can be met, {asked.point(before, least)} at "
                 "the most, where every layer has the rank with the least cost"
             )
-        choices = [chosen]
-        same = uniform(options, limit - fixed)
-        if same is not None:
-            choices += [halfway(options, chosen, same, limit - fixed), same]
-        made = search.model(search.best(choices, *(trial or _judged(samples))))
-    rows = [_row(site, costs, gauged, made) for site in net.sites]
-    return made.proto, Report(str(asked), rows, made.psnr, len(held_out))
+        made = found
+    timer = cache(partial(measured, threads=costs.request.threads)) if measure else None
+    rows = []
+    for number, site in enumerate(net.sites):
+        if step and measure:
+            step(number, len(net.sites), f"what {site.name} takes")
+        rows.append(_row(site, costs, gauged, made, timer))
+    return subject.result(net, made), Report(str(asked), rows, made.psnr, len(held_out))
 
 
-def _judged(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """Samples to fit choices to, and others to judge them by; none if there are too few."""
-    judges = samples[_JUDGES - 1 :: _JUDGES]
-    return [one for number, one in enumerate(samples, 1) if number % _JUDGES], judges
+@naming_damage
+def _net(proto: Any, samples: Sequence[Sample]) -> Net:
+    return Net(proto, samples)
 
 
-@dataclass(frozen=True)
-class _Made:
-    """A model with some ranks, and how good it is."""
-
-    proto: Any
-    fitted: dict[int, Fitted]
-    square: float  # error on the samples held out, in units of the largest output
-    expected: float  # ... by the errors of single layers
-    cost: float
-
-    @property
-    def psnr(self) -> float:
-        """In dB."""
-        return -10 * math.log10(self.square) if self.square > 0 else math.inf
-
-
-class _Search:
-    def __init__(
-        self,
-        net: Net,
-        gauged: Sequence[Gauged],
-        options: Sequence[Sequence[Option]],
-        samples: Sequence[Sample],
-        held_out: Sequence[Sample],
-        step: Step | None,
-    ):
-        self._net, self._gauged, self._options = net, gauged, options
-        self._samples, self._held_out, self._step = samples, held_out, step
-        self._exact = outputs(net, net.proto, held_out)
-
-    def model(self, chosen: Sequence[Option]) -> _Made:
-        """Return the model with these options."""
-        proto, fitted = self._fitted(chosen, self._samples)
-        square = mean_square(outputs(self._net, proto, self._held_out), self._exact)
-        expected = sum(one.error for one in chosen)
-        return _Made(proto, fitted, square, expected, sum(one.cost for one in chosen))
-
-    def _fitted(
-        self, chosen: Sequence[Option], samples: Sequence[Sample]
-    ) -> tuple[Any, dict[int, Fitted]]:
-        """The model with these options, and what became of layers by their places."""
-        pairs = [(one, o) for one, o in zip(self._gauged, chosen) if o.rank is not None]
-        ranks = {one.site.place: o.rank for one, o in pairs if o.rank is not None}
-        factors = {one.site.place: one.factors for one, _ in pairs}
-        fitted = build(self._net, ranks, factors, samples, self._step)
-        proto = self._net.with_stages({place: one.stages for place, one in fitted.items()})
-        return proto, fitted
-
-    def best(
-        self,
-        choices: Sequence[Sequence[Option]],
-        samples: Sequence[Sample],
-        judges: Sequence[Sample],
-    ) -> Sequence[Option]:
-        """Return the choice that errs least on ``judges`` where it is fitted to ``samples``.
-
-        Errors of layers do not add up as they are expected to, and ranks that are least wrong for
-        some samples are not so for others: ranks that are nearly the same may be better.
-        """
-        known: dict[tuple[int | None, ...], Sequence[Option]] = {}
-        for chosen in choices:
-            known.setdefault(tuple(one.rank for one in chosen), chosen)
-        if len(known) == 1 or not judges:
-            return choices[0]
-        exact = outputs(self._net, self._net.proto, judges)
-
-        def square(chosen: Sequence[Option]) -> float:
-            proto, _ = self._fitted(chosen, samples)
-            return mean_square(outputs(self._net, proto, judges), exact)
-
-        return min(known.values(), key=square)
-
-    def for_quality(self, psnr: float) -> _Made:
-        """Return the model of least cost with at least this PSNR.
-
-        What single layers do is measured on other samples, and errors are not quite independent:
-        the sum that is allowed is corrected by what models turn out to have.
-        """
-        wanted = 10 ** (-psnr / 10)
-        best = self.model([options[0] for options in self._options])
-        allowed = wanted
-        for _ in range(_MOST_MODELS):
-            chosen = least_cost(self._options, allowed)
-            if chosen is None:
-                break
-            made = self.model(chosen)
-            if made.square <= wanted and made.cost < best.cost:
-                best = made
-            if not made.fitted or 0 <= made.psnr - psnr < _NEAR:
-                break
-            allowed *= wanted / max(made.square, wanted / 100)
-        return best
-
-
-def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: _Made) -> Row:
-    """What became of a layer."""
+def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: Timer | None) -> Row:
+    """What became of a layer; ``timer`` measures what it takes."""
     exact = costs.exact(site)
     one = next((one for one in gauged if one.site is site), None)
     found = made.fitted.get(site.place)
@@ -242,7 +176,7 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: _Made) -> Row:
         "seconds_before": exact.seconds, "parameters_before": site.weight.size,
     }  # fmt: skip
     if one is None:
-        return Row(**row, note="taps along one axis" if not site.varies else "padding varies")
+        return Row(**row, note=site.obstacle)
     form = one.factors.form
     row["full_rank"] = form.full_rank
     if found is None:
@@ -250,6 +184,10 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: _Made) -> Row:
         note = "left as it was" if len(listed) > 1 else "not worth it: no rank is faster"
         return Row(**row, note=note)
     seconds = costs.seconds(site, form, found.rank)
+    times = None if timer is None else timer(site.layer, form, found.rank, site.shape)
+    note = "" if seconds < exact.seconds else "not worth it: slower than before"
+    if times is not None and times[1] >= times[0]:
+        note = "not worth it: measured to be slower"
     return Row(
         **row,
         rank=found.rank,
@@ -259,5 +197,7 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: _Made) -> Row:
         products=costs.after("products", site, form, found.rank),
         seconds=seconds,
         parameters=form.parameters(found.rank),
-        note="" if seconds < exact.seconds else "not worth it: slower than before",
+        measured=None if times is None else times[1],
+        measured_before=None if times is None else times[0],
+        note=note,
     )

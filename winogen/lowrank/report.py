@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from winogen.columns import aligned
+
 
 @dataclass(frozen=True)
 class Row:
@@ -26,6 +28,8 @@ class Row:
     products: float | None = None
     seconds: float | None = None  # predicted, of both stages
     parameters: int | None = None
+    measured: float | None = None  # seconds of both stages, the median of many calls
+    measured_before: float | None = None  # ... of the layer as it was, in turns with them
     note: str = ""
 
     def cells(self) -> list[str]:
@@ -34,7 +38,7 @@ class Row:
         before = f"{1e3 * self.seconds_before:.3g} ms {self.exact}{tile}"
         name, shape = self.name, "x".join(map(str, self.shape))
         if self.rank is None or self.products is None or self.seconds is None:
-            return [name, shape, "", "", "", "", before, "", self.note]
+            return [name, shape, "", "", "", "", before, "", "", self.note]
         return [
             name,
             shape,
@@ -44,12 +48,20 @@ class Row:
             f"{self.products_before / self.products:.2f}x",
             before,
             f"{1e3 * self.seconds:.3g} ms",
+            self._measured,
             self.note,
         ]
 
+    @property
+    def _measured(self) -> str:
+        if self.measured is None or self.measured_before is None:
+            return ""
+        return f"{1e3 * self.measured_before:.3g}, {1e3 * self.measured:.3g} ms"
+
 
 _HEAD = (
-    "layer", "weights", "rank", "residual", "error", "products", "as it was", "two stages", ""
+    "layer", "weights", "rank", "residual", "error", "products", "as it was", "two stages",
+    "measured, both", "",
 )  # fmt: skip
 
 
@@ -74,7 +86,7 @@ class Report:
         return {**asdict(self), "rows": [asdict(row) for row in self.rows], "totals": totals}
 
     def __str__(self) -> str:
-        lines = _table([_HEAD, *(row.cells() for row in self.rows)])
+        lines = aligned(self._cells())
         factorised = sum(row.rank is not None for row in self.rows)
         seconds, products, parameters = (
             self.total(what) for what in ("seconds", "products", "parameters")
@@ -88,11 +100,25 @@ class Report:
             f"{parameters[0] / parameters[1]:.2f}x fewer",
             f"PSNR {self.psnr:.1f} dB on {self.held_out} inputs held out",
         ]
+        timed = [row for row in self.rows if row.measured is not None]
+        if timed:
+            before, after = (
+                sum(getattr(row, name) for row in timed) for name in ("measured_before", "measured")
+            )
+            lines.insert(
+                -2,
+                f"measured time of those that are two: {1e3 * after:.3g} ms, for "
+                f"{1e3 * before:.3g} ms by exact algorithms ({before / after:.2f}x)",
+            )
         if seconds[1] >= seconds[0]:
             lines.append("not worth it: nothing is predicted to be faster than it was")
         return "\n".join(lines)
 
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows]
+    def _cells(self) -> list[list[str]]:
+        """What the table has, without a column of times that were not measured."""
+        cells = [list(_HEAD), *(row.cells() for row in self.rows)]
+        if all(row.measured is None for row in self.rows):
+            place = _HEAD.index("measured, both")
+            for row in cells:
+                del row[place]
+        return cells

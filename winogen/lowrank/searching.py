@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from winogen.lowrank.building import Maps, Step, Walk, factored, fitted
 from winogen.lowrank.choosing import Option
 from winogen.lowrank.factors import Factors
 from winogen.lowrank.form import Form, axes_of
-from winogen.lowrank.sites import Net, Site
+from winogen.lowrank.memory import Arrays, Memory, digest
+from winogen.lowrank.sites import Net, Site, Stages
 from winogen.lowrank.times import predicted
 from winogen.onnx.samples import Sample
 
@@ -106,29 +108,78 @@ def ranks_of(form: Form, in_vectors: bool) -> list[int]:
     return [*range(step, full, step), full] if full > step else [full]
 
 
-def gauge(net: Net, samples: Sequence[Sample], step: Step | None = None) -> list[Gauged]:
+def gauge(
+    net: Net, samples: Sequence[Sample], memory: Memory, step: Step | None = None
+) -> list[Gauged]:
     """Return the layers that may become two, each with what it alone does to the outputs."""
     sites = [site for site in net.sites if site.splits]
-    walk = Walk(net, samples, [site.place for site in sites])
-    tried = []
+    tried = _tried(net, sites, samples, memory, step)
+    exact = outputs(net, net.proto, samples)
+
+    def gain(one: _Trial) -> float:
+        changed = outputs(net, net.with_stages({one.site.place: one.stages}), samples)
+        residual = max(one.factors.residual(one.factors.form.rank(_TRIED)), 1e-9)
+        return mean_square(changed, exact) / residual**2
+
+    found = []
+    for number, one in enumerate(tried):
+        if step:
+            step(len(sites) + number, 2 * len(sites), f"what {one.site.name} does to the output")
+        what = "gain", digest(samples), one.site.place
+        found.append(Gauged(one.site, one.factors, memory.number(what, partial(gain, one))))
+    return found
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A layer, its factors, and both stages at the rank that is tried."""
+
+    site: Site
+    factors: Factors
+    stages: Stages
+
+    def arrays(self) -> Arrays:
+        factors = self.factors
+        names = ("values", "left", "right")
+        return {
+            **self.stages.arrays(),
+            **{name: getattr(factors, name) for name in names},
+            "rows_first": np.array(factors.form.first == "rows"),
+            "noise": np.array(factors.noise),
+        }
+
+    @classmethod
+    def of(cls, site: Site, arrays: Arrays) -> _Trial:
+        form = Form.of(site.layer, "rows" if arrays["rows_first"] else "columns")
+        values, left, right = (arrays[name] for name in ("values", "left", "right"))
+        factors = Factors(form, values, left, right, float(arrays["noise"]))
+        return cls(site, factors, Stages.of(site.layer, form, arrays))
+
+
+def _tried(
+    net: Net, sites: Sequence[Site], samples: Sequence[Sample], memory: Memory, step: Step | None
+) -> list[_Trial]:
+    """Each layer with its factors for what it gets, and at a rank, fitted to its outputs.
+
+    The walk comes to all layers up to the last that is not known: what runs between two stops runs
+    as one, and onnxruntime rounds it another way if the stops are others.
+    """
+    seen = digest(samples)
+    known = [memory.find(("trial", seen, site.place)) for site in sites]
+    last = max((number for number, one in enumerate(known) if one is None), default=-1)
+    walk = Walk(net, samples, [site.place for site in sites[: last + 1]])
     for number, (site, _) in enumerate(zip(sites, walk.stops())):
         if step:
             step(number, 2 * len(sites), site.name)
         inputs = walk.of(site.input)
-        factors = factored(site, inputs)
         walk.run([net.nodes[site.place]], site.place + 1)
-        rank = factors.form.rank(_TRIED)
-        stages = fitted(site, factors, rank, inputs, walk.of(site.output))
-        tried.append((site, factors, rank, stages))
-    exact = outputs(net, net.proto, samples)
-    found = []
-    for number, (site, factors, rank, stages) in enumerate(tried):
-        if step:
-            step(len(sites) + number, 2 * len(sites), f"what {site.name} does to the output")
-        changed = outputs(net, net.with_stages({site.place: stages}), samples)
-        residual = max(factors.residual(rank), 1e-9)
-        found.append(Gauged(site, factors, mean_square(changed, exact) / residual**2))
-    return found
+        if known[number] is None:
+            factors = factored(site, inputs)
+            rank = factors.form.rank(_TRIED)
+            stages = fitted(site, factors, rank, inputs, walk.of(site.output))
+            known[number] = made = _Trial(site, factors, stages).arrays()
+            memory.keep(("trial", seen, site.place), made)
+    return [_Trial.of(site, one) for site, one in zip(sites, known) if one is not None]
 
 
 def outputs(net: Net, proto: object, samples: Sequence[Sample]) -> list[Maps]:

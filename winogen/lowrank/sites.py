@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,12 @@ class Site:
     input: str
     output: str
     shape: tuple[int, ...]  # of its input, for the first sample
-    varies: bool  # whether its padding depends on the size of its input
+    obstacle: str  # why it stays as it is, in words; "" if it may become two
 
     @property
     def splits(self) -> bool:
-        """Whether it has taps along both axes, so that a low rank may gain anything."""
-        return min(self.layer.kernel) > 1 and not self.varies
+        """Whether it may become two."""
+        return not self.obstacle
 
 
 class Net:
@@ -90,10 +90,19 @@ class Net:
             groups=values.get("group", 1),
         )  # fmt: skip
         name = node.name or node.output[0]
+        obstacle = "padding varies" if is_same and max(stride) > 1 else ""
+        if min(layer.kernel) == 1:  # a low rank gains nothing
+            obstacle = "taps along one axis"
         return Site(
-            place, name, layer, weight, bias, node.input[0], node.output[0], shape,
-            is_same and max(stride) > 1,
-        )  # fmt: skip
+            place, name, layer, weight, bias, node.input[0], node.output[0], shape, obstacle
+        )
+
+    def exclude(self, obstacles: Mapping[int, str]) -> None:
+        """Leave convolutions at some places as they are, for reasons in words."""
+        self.sites = [
+            replace(site, obstacle=site.obstacle or obstacles.get(site.place, ""))
+            for site in self.sites
+        ]
 
     def part(
         self,
@@ -142,6 +151,16 @@ class Stages:
     first: np.ndarray
     second: np.ndarray
     bias: np.ndarray | None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what `of` makes it of again."""
+        bias = {} if self.bias is None else {"bias": self.bias}
+        return {"first": self.first, "second": self.second, **bias}
+
+    @classmethod
+    def of(cls, layer: Layer, form: Form, arrays: Mapping[str, np.ndarray]) -> Stages:
+        """Return it as it was kept."""
+        return cls(layer, form, arrays["first"], arrays["second"], arrays.get("bias"))
 
 
 @dataclass

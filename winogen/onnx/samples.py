@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.onnx.pictures import Pictures, in_folder, samples_of
 
 Sample = Mapping[str, np.ndarray]
 
@@ -24,23 +25,32 @@ def run(session: Any, wanted: Sequence[str] | None, sample: Sample, number: int)
         ) from problem
 
 
-def read_samples(proto: Any, samples: Any) -> Iterator[Sample]:
+def read_samples(proto: Any, samples: Any, pictures: Pictures | None = None) -> Iterator[Sample]:
     """Return samples one after the other, as values of the model's inputs.
 
     ``samples``: mappings from input to array, or arrays for a model of one input, by any iterable;
     or a path. A .npy has samples along its first axis, each of which is given to the model as a
-    batch of one; a .npz has such an array for each input by its name, and a folder a .npy.
+    batch of one; a .npz has such an array for each input by its name, and a folder a .npy. A folder
+    may also have pictures, .png or .jpg, each of which is a sample by the rule ``pictures``.
 
     Raises InvalidType and InvalidValue, the latter also while they are read.
     """
     constant = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value.name for value in proto.graph.input if value.name not in constant]
     if isinstance(samples, (str, Path)):
-        samples = _in_file(Path(samples), inputs)
+        path = Path(samples)
+        has_arrays = pictures is None and any(path.glob("*.npy"))
+        files = [] if has_arrays else in_folder(path)
+        if pictures is not None and not files:
+            raise InvalidValue(
+                f"data: got {path}, which is no folder of pictures; allowed: such a folder, or "
+                "neither size nor mean nor std"
+            )
+        samples = samples_of(files, pictures, inputs) if files else _in_file(path, inputs)
     if isinstance(samples, (np.ndarray, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidType(
             f"samples: got {type(samples).__name__}; allowed: an iterable of arrays or of mappings "
-            "from input to array, or the path of a .npy, a .npz or a folder of .npy"
+            "from input to array, or the path of a .npy, a .npz or a folder of .npy or of pictures"
         )
     return _checked(samples, inputs)
 
@@ -72,7 +82,7 @@ def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
     """The samples in files of numpy's, which are read as they are wanted if they can be."""
     if path.is_dir():
         arrays = {file.stem: _loaded(file) for file in sorted(path.glob("*.npy"))}
-        given = f"a folder with {', '.join(arrays) or 'no .npy'}"
+        given = f"a folder with {', '.join(arrays) or 'no .npy and no picture'}"
     else:
         data = _loaded(path)
         if isinstance(data, np.ndarray):
