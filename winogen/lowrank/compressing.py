@@ -27,9 +27,6 @@ from winogen.onnx.samples import Sample, read_samples
 HELD_OUT = 5
 MOST_SAMPLES = 32
 
-# With more weights than these one fold decides between ranks: a fit takes many seconds.
-_LARGE = 1 << 22
-
 Timer = Callable[..., tuple[float, float]]  # of a layer as it was and of both stages, in seconds
 
 
@@ -136,8 +133,6 @@ def compressed(
     gauged = gauge(net, samples, memory, step)
     options = [one.options(asked, costs) for one in gauged]
     trials = folds_of(samples) if folds is None else folds
-    if sum(site.weight.size for site in net.sites) > _LARGE:
-        trials = trials[-1:]
     maker = Maker(net, gauged, samples, held_out, trials, memory, step)
     if asked.of_quality:
         made = maker.for_quality(options, asked.value)
