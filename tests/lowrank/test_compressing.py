@@ -1,6 +1,7 @@
 """Whole models: what is written runs in onnxruntime alone, and says how good it is."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -289,6 +290,14 @@ def test_the_command(model, inputs, tmp_path):
     assert done.exit_code == 2 and "which is there; allowed: a new file" in done.output
     assert output.read_bytes() == outputs[1]
     new = str(tmp_path / "new.onnx")
+    pytest.importorskip("matplotlib")
+    plot, drawn = tmp_path / "loss.svg", [*words, "--data", str(data), "-o", new, "--plot"]
+    done = CliRunner().invoke(app, [*drawn, str(tmp_path / "loss.txt")])
+    assert done.exit_code == 2 and "plot: got" in done.output and not Path(new).exists()
+    assert CliRunner().invoke(app, [*drawn, str(plot)]).exit_code == 0
+    text = plot.read_text()
+    assert all(f"<!-- {name} -->" in text for name in ("products:1.25x", "written", "products:4x"))
+    Path(new).unlink()
     for given, message in (
         (tmp_path / "none", "No such file"),
         (tmp_path, "a folder with no .npy and no picture"),

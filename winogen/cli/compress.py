@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
+
+from winogen.cli.bench import check_outputs
+
+_DRAWN = ("products:1.25x", "products:1.5x", "products:2x", "products:3x", "products:4x")
 
 EXAMPLE = (
     "Example: winogen compress model.onnx --budget products:2x --data inputs.npz -o small.onnx"
@@ -45,6 +50,11 @@ def compress(
     measure: bool = typer.Option(
         False, "--measure", help="Also measure what layers take, as they were and as two."
     ),
+    plot: Path = typer.Option(
+        None,
+        help="Draw PSNR against predicted time, of this budget and of products:1.25x to 4x "
+        "(.png, .svg, .pdf).",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Write a model whose convolutions are a column and a row of taps where that pays.
@@ -70,12 +80,35 @@ def compress(
     output_path(output)
     subject = subject_of(model)
     subject.check_output(output)
+    check_outputs(None, plot)
     samples, held_out = split(list(read_samples(subject.proto, data, pictures)))
     with counting("compressing") as step:
         result, report = compressed(
             subject, samples, held_out, budget=budget, threads=threads, measure=measure, step=step
         )
         subject.save(result, output)
+    if plot is not None:
+        with counting("compressing for the picture") as step:
+            _draw(plot, report, subject, samples, held_out, threads=threads, step=step)
     typer.echo(json.dumps(report.to_dict(), indent=1) if as_json else report)
     if not as_json:
         typer.echo(output)
+
+
+def _draw(
+    plot: Path, report: Any, subject: Any, samples: Any, held_out: Any, **options: Any
+) -> None:
+    """Draw what was made beside what other budgets make; a model may not allow all of them."""
+    from contextlib import suppress
+
+    from winogen.errors import InvalidValue
+    from winogen.lab.compress_plot import Point, save_plot
+    from winogen.lowrank.compressing import compressed
+
+    points = []
+    for budget in _DRAWN:
+        with suppress(InvalidValue):
+            _, other = compressed(subject, samples, held_out, budget=budget, **options)
+            points.append(Point(budget, other.total("seconds")[1], other.psnr))
+    exact, after = report.total("seconds")
+    save_plot(points, exact, Point(report.budget, after, report.psnr), plot)
