@@ -11,7 +11,9 @@ import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
 # What a module, or its examples, import, if that is an extra.
-NEEDS = dict.fromkeys(("winogen.torch", "winogen.testing"), "torch") | dict.fromkeys(
+NEEDS = dict.fromkeys(
+    ("winogen.torch", "winogen.testing", "winogen.lowrank.programs"), "torch"
+) | dict.fromkeys(
     (
         f"winogen.lab.nets.{name}"
         for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")

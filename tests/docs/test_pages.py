@@ -41,6 +41,7 @@ SLOW = (
     "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
     "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank",
 )  # fmt: skip
+SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.
@@ -224,6 +225,8 @@ class Shell:
             group = rest[:2] if rest[0] in ("onnx", "lab") else rest[:1]
             known = self._help(" ".join(group))
             assert all(word in known for word in rest if word.startswith("-")), command
+        elif program == "python" and rest[0] in SLOW_EXAMPLES:
+            assert (ROOT / rest[0]).exists(), command
         elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.lab.nets"):
             assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:

@@ -15,7 +15,7 @@ TIMES = {"a layer": Times(3.0, 4.0)}
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(texts.blobs, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(measured.Watch, "signs", lambda watch: ())
     return tmp_path / "texts"
 

@@ -285,7 +285,7 @@ def test_a_trial_is_made_once(monkeypatch, tmp_path):
     """By the first of all processes."""
     monkeypatch.setattr(trial, "may_measure", lambda: True)
     monkeypatch.setattr(trial.measured, "key_of", trial.measured.digest)
-    monkeypatch.setattr(trial.measured.texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(trial.measured.texts.blobs, "cache_root", lambda: tmp_path)
     made = planned(simplify(GRAPHS["five"]), (1, 6, 40, 33))
     assert made.possible
     for times, kept in ((Times(1.0, 2.0), made.possible), (Times(2.0, 1.0), made.possible)):

@@ -143,7 +143,7 @@ def test_layers_alike_are_measured_once(clock, library, monkeypatch):
 def test_a_model_is_measured_once(whole, clock, library, monkeypatch, tmp_path):
     monkeypatch.setattr(measured, "is_every_layer", lambda: False)
     monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
     _, model = chain()
     clock({"v3": SLOWER}, whole)
     first = rewrite(model)
@@ -245,7 +245,7 @@ def test_what_is_accurate_is_found_once(strict, drafts, monkeypatch, tmp_path):
     """For the same weights: others may need more, or less."""
     monkeypatch.setattr(measured, "is_every_layer", lambda: False)
     monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
     _, model = tiled()
     first = rewrite(model)

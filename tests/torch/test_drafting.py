@@ -131,7 +131,7 @@ def remembering(monkeypatch, tmp_path):
     """What is measured is kept in a folder of this test."""
     monkeypatch.setattr(measured, "is_every_layer", lambda: False)
     monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
 
 
 @pytest.mark.parametrize(
