@@ -256,7 +256,7 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
         return 0 if place is None else buffers[place.buffer][1]
 
     places = (step.input, step.output, step.add, step.add_after)
-    return layer.problem(shape).sewn(Seams(*map(around, places))).folded
+    return layer.problem(shape).sewn(Seams(*map(around, places)))
 
 
 def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
