@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import winogen
 from winogen.conv import arguments, execute, transposed
 from winogen.conv.phases import joined, joined_weight, ordinary, phases
+from winogen.conv.problem import Seams
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 
 FUNCTIONS = {
@@ -121,6 +122,37 @@ def test_kernels_as_long_as_their_stride(monkeypatch, stride, together, last):
         part, *_ = found[-1][0][0]
         assert (part.weight[0] == "all") == together
     execute.forget()
+
+
+def test_the_way_that_is_at_hand_serves_without_a_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    rng, ways = np.random.default_rng(9), transposed.ways
+    x, w = ints(rng, 1, 8, 6, 7), ints(rng, 8, 16, 2, 2)
+    execute.forget()
+    with monkeypatch.context() as patched:
+        patched.setattr(transposed, "ways", lambda *given: ways(*given)[-1:])
+        patched.setattr(transposed.TransposedLayer, "one_tap_each", False)
+        expected = winogen.conv_transpose2d(x, w, stride=2)
+    execute.forget()
+    monkeypatch.setenv("WINOGEN_COMPILE", "off")
+    layer = winogen.ConvTranspose2d(w, stride=2)
+    assert np.array_equal(layer(x), expected) and len(layer.plan(x.shape).parts) == 4
+    execute.forget()
+
+
+def test_threads_leave_alone_what_others_write():
+    """Threads that share the filters of a block write columns between each other's."""
+    rng = np.random.default_rng(8)
+    x, w = ints(rng, 1, 256, 20, 20), 4 * ints(rng, 256, 128, 4, 4)
+    how = {"algorithm": "mcmr", "tile": 2, "stride": 2, "padding": 1}
+    expected = winogen.conv_transpose2d(x, w, threads=1, **how)
+    layer = winogen.ConvTranspose2d(w, threads=4, **how)
+    ((_, prepared),) = layer._planned(layer._layer.problem(x.shape), Seams(256, 128)).parts
+    assert [call.struct.shares for call in prepared.calls] == [4]
+    out = np.empty_like(expected)
+    for _ in range(40):
+        out.fill(np.nan)
+        assert np.array_equal(layer(x, out=out), expected)
 
 
 WAYS = ({"algorithm": "direct"}, {"algorithm": "mcmr", "tile": 2})

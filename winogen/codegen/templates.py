@@ -40,7 +40,6 @@ def environment() -> Any:
         turned=turned,
         widened_bytes=widened_bytes,
         zipped=zipped,
-        between=between,
     )
     return made
 
@@ -124,16 +123,6 @@ def zipped(lanes: int, which: int) -> list[int]:
     ([0, 4, 1, 5], [2, 6, 3, 7])
     """
     return [(j + which * lanes) // 2 + (lanes if j % 2 else 0) for j in range(lanes)]
-
-
-def between(lanes: int, which: int) -> list[int]:
-    """Return every other lane of the lower or upper half of a vector, with those of a second vector
-    where they are.
-
-    >>> between(4, 0), between(4, 1)
-    ([0, 5, 1, 7], [2, 5, 3, 7])
-    """
-    return [lanes + j if j % 2 else (j + which * lanes) // 2 for j in range(lanes)]
 
 
 def grouped(lanes: int, size: int, which: int) -> list[int]:

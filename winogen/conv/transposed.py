@@ -25,7 +25,7 @@ from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.wisdom import Wisdom
-from winogen.errors import InvalidValue
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import ARRAY_TYPES, Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
@@ -135,7 +135,7 @@ def _by_preference(
                     part.problem.layer, best.choice, best.target or target
                 )
                 error = max(error, wrong)
-        except InvalidValue:  # it keeps to no limit
+        except (InvalidValue, CompilerNotFound):  # it keeps to no limit, or is not at hand
             continue
         found.append(_Prospect(seconds, error, parts, request))
     if not found:
