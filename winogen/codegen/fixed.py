@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import Constant, Spelling, commented, names_of, routine
-from winogen.codegen.headers import TITLES_2D, aligned, title
+from winogen.codegen.headers import TITLES_2D, matrix_lines, title
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.fixed.integral import SUMS, WORDS, integral
@@ -158,7 +158,7 @@ def _function(made: Integral, kind: str, found: Widths, full: str) -> dict[str, 
     comment = [f"    {one}" for one in text.equations]
     if kind != "output":
         given = found.inputs if kind == "input" else found.filters
-        comment += ["", *aligned(table_of_ranges(made, kind, given))]
+        comment += ["", *matrix_lines(table_of_ranges(made, kind, given))]
     return {
         "kind": kind,
         "title": title(KINDS[kind], program),
@@ -221,7 +221,7 @@ def _head(made: Integral, found: Widths, command: str) -> list[str]:
         "",
     ]
     for kind, rows in made.matrices.items():
-        lines += [f"{KINDS[kind].symbol} =", *aligned(rows), ""]
+        lines += [f"{KINDS[kind].symbol} =", *matrix_lines(rows), ""]
     v, u = (made.operands(k, g) for k, g in (("input", found.inputs), ("filter", found.filters)))
     lines += textwrap.wrap(
         f"Transformed tiles are {v} ({v.bits} bits), transformed filters {u} ({u.bits} bits). "

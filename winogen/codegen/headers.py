@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import commented, routine, spelling_of_c
 from winogen.codegen.templates import environment
+from winogen.columns import aligned
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
 from winogen.program.kinds import KINDS, TransformKind
@@ -201,7 +202,7 @@ def _head(
         ):
             lines += _field(label, text)
     for name, matrix in algorithm.matrices.items():
-        lines += ["", f"{KINDS[name].symbol} =", *aligned(matrix)]
+        lines += ["", f"{KINDS[name].symbol} =", *matrix_lines(matrix)]
     return [*lines, "", *_table(algorithm, programs), "", *_proof(first)]
 
 
@@ -224,11 +225,9 @@ def _field(label: str, text: str) -> list[str]:
     return textwrap.wrap(label + text, _WIDTH, subsequent_indent=" " * len(label))
 
 
-def aligned(rows: Iterable[Iterable[object]]) -> list[str]:
-    """Return lines with what rows hold, to the right of columns as wide as they must be."""
-    text = [[str(entry) for entry in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*text)]
-    return ["    " + "  ".join(t.rjust(w) for t, w in zip(row, widths)) for row in text]
+def matrix_lines(rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return the lines of a matrix, or of a table, in a comment."""
+    return aligned([[str(entry) for entry in row] for row in rows], left=0, indent="    ")
 
 
 def _table(algorithm: BilinearAlgorithm, programs: Mapping[str, Program]) -> list[str]:

@@ -348,11 +348,12 @@ def prepare(
 
     The last 256 are remembered.
     """
-    if problem.folded is not problem:
+    folded = problem.folded
+    if folded is not problem:
         from winogen.conv.folded import Folded
 
-        maps = prepare(problem.folded, request.folded, target, machine, environment)
-        return Folded(problem, maps)
+        asked = request.folded(problem.layer)
+        return Folded(problem, prepare(folded, asked, target, machine, environment))
     if request.separable is not None:
         from winogen.conv.separated import Separated
 

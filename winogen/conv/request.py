@@ -44,9 +44,10 @@ class Request:
     # How far filters are from products of a column and a row; None: too far, or nobody looked.
     separable: float | None = None
 
-    @property
-    def folded(self) -> Request:
-        """The same of a layer's `Layer.folded`, which lacks the last axis."""
+    def folded(self, layer: Layer) -> Request:
+        """Return what it asks of `Layer.folded` of a layer, which may lack the last axis."""
+        if layer.folded is layer:
+            return self
         return replace(self, tile=self.tile[:-1], points=self.points[:-1])
 
     @property

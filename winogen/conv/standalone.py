@@ -59,8 +59,7 @@ def standalone(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
     folded = problem.folded
-    asked_for = request if folded is problem else request.folded
-    chosen = planner.choose(folded, asked_for, target, Machine())
+    chosen = planner.choose(folded, request.folded(layer), target, Machine())
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)

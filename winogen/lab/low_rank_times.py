@@ -70,7 +70,7 @@ def compare(
             raise InvalidValue(
                 f"layers: got {layer.name}; allowed: layers of two axes, several taps along each"
             )
-    limits = limits or measure_limits(1, writes=True)
+    limits = limits or measure_limits(1)
     rows: list[Row] = []
     for layer in layers:
         for factor in factors:

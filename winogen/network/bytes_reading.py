@@ -42,6 +42,7 @@ from winogen.onnx.padding import same
 from winogen.onnx.probes import required, usual_sizes
 from winogen.onnx.quantized import (
     Refused,
+    clip_bounds,
     codes_of,
     constant_of,
     counted_bias,
@@ -311,15 +312,8 @@ class _Reader:
 
     def _cut(self, node: Any, codes: Codes, limits: Limits) -> Map:
         """What a Relu or Clip cuts off, of what is made before it."""
-        low, high = (0.0, np.inf) if node.op_type == "Relu" else (-np.inf, np.inf)
-        if node.op_type == "Clip":
-            values = self.model.attributes(node)
-            bounds = [values.get("min"), values.get("max")]
-            for place, name in enumerate(node.input[1:3]):
-                if name:
-                    bounds[place] = constant_of(self.model, name, "its bounds").item()
-            low = -np.inf if bounds[0] is None else float(bounds[0])
-            high = np.inf if bounds[1] is None else float(bounds[1])
+        is_relu = node.op_type == "Relu"
+        low, high = (0.0, np.inf) if is_relu else clip_bounds(self.model, node)
         cut = Limits(*(float(np.clip(end, low, high)) for end in limits))
         return self._coded(node.input[0], codes, cut)
 

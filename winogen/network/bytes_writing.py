@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from winogen.network.bytes_graph import (
     ByteNetwork,
     Convolution,
     Dequantize,
-    Ends,
     Largest,
     Map,
     Mean,
@@ -25,6 +23,7 @@ from winogen.network.bytes_graph import (
     Table,
     Window,
 )
+from winogen.network.interface import interface, rows
 from winogen.network.weights import spelled
 from winogen.onnx.loading import session_of
 from winogen.onnx.probes import feed_of
@@ -232,28 +231,16 @@ class ByteWriter:
         names = [array.name for array in read.outputs]
         expected = session_of(model.proto).run(names, feed)
         return {
-            "name": self.name,
-            "NAME": self.name.upper(),
-            "command": self.command,
-            "isa": self.target.name,
-            "flags": " ".join(self.target.flags),
-            "inputs": read.inputs,
-            "outputs": read.outputs,
+            **interface(
+                self.name,
+                self.target,
+                self.command,
+                read.inputs,
+                read.outputs,
+                lambda array: _C[array.dtype],
+            ),
             "batch": read.batch,
-            "signature": ", ".join(
-                [
-                    *(f"const {_C[a.dtype]} *{a.identifier}" for a in read.inputs),
-                    *(f"{_C[a.dtype]} *{a.identifier}" for a in read.outputs),
-                    "void *arena",
-                ]
-            ),
-            "call_arguments": ", ".join(a.identifier for a in arrays),
-            "tested_arguments": ", ".join(
-                [f"in_{a.identifier}" for a in read.inputs]
-                + [f"out_{a.identifier}" for a in read.outputs]
-            ),
             "types": {a.name: _C[a.dtype] for a in arrays},
-            "numbers": {a.name: prod(a.shape) for a in arrays},
             "pairs": [f"{self.name}_bytes"],
             "structs": [],
             "constants": self.constants,
@@ -264,8 +251,8 @@ class ByteWriter:
             "least_bytes": self.least_bytes,
             "weight_bytes": self.weight_bytes,
             "products": self.products,
-            "feed": [(a, _rows(a, feed[a.name])) for a in read.inputs],
-            "expected": [(a, _rows(a, y)) for a, y in zip(read.outputs, expected)],
+            "feed": [(a, rows(feed[a.name], a.dtype)) for a in read.inputs],
+            "expected": [(a, rows(y, a.dtype)) for a, y in zip(read.outputs, expected)],
         }
 
 
@@ -307,8 +294,3 @@ def _codes_fields(after: After) -> str:
 def _integer(value: int) -> str:
     """An integer as C spells it: the least of 32 bits is no constant with a sign."""
     return str(value) if value > -(2**31) else "-2147483647 - 1"
-
-
-def _rows(array: Ends, values: Any) -> str:
-    words = spelled if array.dtype == "float32" else str
-    return wrapped(map(words, np.asarray(values).ravel().tolist()), 4, ", ", ",")

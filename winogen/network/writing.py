@@ -27,9 +27,10 @@ from winogen.graph.relayout import Relayout, turning
 from winogen.graph.whole import GROWTH
 from winogen.network.bytes_reading import is_quantized, read_bytes
 from winogen.network.bytes_writing import ByteWriter
+from winogen.network.interface import interface, rows
 from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import Kernel, Schedule, schedule
-from winogen.network.weights import Weights, check_packing, packed, spelled
+from winogen.network.weights import Weights, check_packing, packed
 from winogen.onnx.loading import naming_damage, session_of
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference
@@ -309,29 +310,12 @@ class _Writer:
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
-        feed = [(array, _rows(inputs[array.name])) for array in read.inputs]
+        feed = [(array, rows(inputs[array.name])) for array in read.inputs]
         return {
-            "name": self.name,
-            "NAME": self.name.upper(),
-            "command": self.command,
-            "isa": self.target.name,
-            "flags": " ".join(self.target.flags),
+            **interface(
+                self.name, self.target, self.command, read.inputs, read.outputs, lambda _: "float"
+            ),
             "layout": plan.planned.settings.layout,
-            "inputs": read.inputs,
-            "outputs": read.outputs,
-            "signature": ", ".join(
-                [
-                    *(f"const float *{array.identifier}" for array in read.inputs),
-                    *(f"float *{array.identifier}" for array in read.outputs),
-                    "void *arena",
-                ]
-            ),
-            "call_arguments": ", ".join(a.identifier for a in (*read.inputs, *read.outputs)),
-            "tested_arguments": ", ".join(
-                [f"in_{a.identifier}" for a in read.inputs]
-                + [f"out_{a.identifier}" for a in read.outputs]
-            ),
-            "numbers": {array.name: prod(array.shape) for array in (*read.inputs, *read.outputs)},
             "pairs": list(self.pairs.values()),
             "calls": calls,
             "structs": self.structs,
@@ -350,7 +334,7 @@ class _Writer:
             "products": planned,
             "direct_products": direct,
             "feed": feed,
-            "expected": [(a, _rows(y)) for a, y in zip(read.outputs, expected)],
+            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
             "exact": exact,
         }
 
@@ -386,7 +370,3 @@ def digest(data: bytes) -> int:
     for word in np.frombuffer(data, "<u8").tolist():
         value = ((value ^ word) * _PRIME) & 0xFFFFFFFFFFFFFFFF
     return value
-
-
-def _rows(array: Any) -> str:
-    return wrapped(map(spelled, np.asarray(array, np.float32).ravel().tolist()), 4, ", ", ",")

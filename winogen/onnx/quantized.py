@@ -189,16 +189,7 @@ def _is_relu(model: Model, node: Any, y: Codes) -> bool:
     """Whether an activation is max(y, 0); of a Clip, what saturation does anyway is left out."""
     if node.op_type == "Relu":
         return True
-    low, high = -np.inf, np.inf
-    values = model.attributes(node)
-    bounds = [values.get("min"), values.get("max")]
-    for place, name in enumerate(node.input[1:3]):
-        if name:
-            bounds[place] = constant_of(model, name, "the bounds of its Clip")
-    if bounds[0] is not None:
-        low = float(np.asarray(bounds[0]).reshape(-1)[0])
-    if bounds[1] is not None:
-        high = float(np.asarray(bounds[1]).reshape(-1)[0])
+    low, high = clip_bounds(model, node)
     least, most = RANGES[y.zero.dtype.name]
     zero, scale = int(y.zero.reshape(-1)[0]), float(y.scale.reshape(-1)[0])
     if np.rint(high / scale) + zero < most:
@@ -208,6 +199,20 @@ def _is_relu(model: Model, node: Any, y: Codes) -> bool:
     if low != 0:
         raise Refused(f"Clip to {low:g} cuts off numbers that its output could have")
     return True
+
+
+def clip_bounds(model: Model, node: Any) -> tuple[float, float]:
+    """Return what a Clip cuts off below and above, infinite for nothing; raises Refused."""
+    values = model.attributes(node)
+    bounds = [values.get("min"), values.get("max")]
+    for place, name in enumerate(node.input[1:3]):
+        if name:
+            bounds[place] = constant_of(model, name, "the bounds of its Clip")
+    low, high = (
+        otherwise if bound is None else float(np.asarray(bound).reshape(-1)[0])
+        for bound, otherwise in zip(bounds, (-np.inf, np.inf))
+    )
+    return low, high
 
 
 def counted_bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
