@@ -45,7 +45,7 @@ def test_kernels_come_in_the_order_of_the_loss_that_they_avoid():
 
 
 def test_what_is_accurate_may_take_longer():
-    fast, accurate = (1.0, A), (1.1, PLANES, 1.18)
+    fast, accurate = (1.0, A, 1.18), (1.1, PLANES)
     assert [step.kernel for step in cover([problem(fast, accurate)], 0.0)] == [PLANES]
 
 
@@ -65,7 +65,7 @@ def test_what_a_net_loses_is_that_of_all_its_layers():
     net = promise((3, (1.0, A), (2.0, B)), (1, (1.0, A), (6.0, PLANES)))
     assert net.loss({A}) == 0
     assert net.loss({B, PLANES}) == pytest.approx((3 * 2 + 6) / 4 - 1)
-    careful = promise((1, (1.0, A), (1.1, B, 1.18)))
+    careful = promise((1, (1.0, A, 1.18), (1.1, B)))
     assert careful.loss({A, B}) == 0 and careful.loss({A}) == pytest.approx(1 / 1.1 - 1)
 
 

@@ -19,21 +19,22 @@ from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
 
-def candidate(name, measured, accurate):
-    return Candidate(name, None, "", 1e-6, accurate, 1.0, measured)
+def candidate(name, measured, price):
+    return Candidate(name, None, "", 1e-6, price, 1.0, measured)
 
 
 @pytest.mark.parametrize(
     "ways, best, expected",
     [
-        # (time, accurate) of the choice and the others
-        ([(1.0, True), (1.2, True)], 0, 1.0),
-        ([(1.2, True), (1.0, True)], 1, 1.2),
-        ([(1.17, True), (1.0, False)], 0, 1.0),  # the rule pays up to 18 % for accuracy
-        ([(1.3, True), (1.0, False)], 1, 1.3),  # and not more
-        ([(1.2, True), (1.08, True), (1.0, False)], 1, 1.2 / 1.08),
-        ([(1.0, False), (1.05, True)], 1, 1.0),  # faster than the rule allows: nothing lost
-        ([(1.3, False), (1.05, True), (1.0, False)], 1, 1.3 / 1.05),
+        # (time, price) of the choice and the others
+        ([(1.0, 1.0), (1.2, 1.0)], 0, 1.0),
+        ([(1.2, 1.0), (1.0, 1.0)], 1, 1.2),
+        ([(1.17, 1.0), (1.0, 1.18)], 0, 1.0),  # the rule pays for accuracy
+        ([(1.3, 1.0), (1.0, 1.18)], 1, 1.3),  # as much as it is worth
+        ([(1.3, 1.0), (1.0, 1.39)], 0, 1.0),  # and that is more where more is at stake
+        ([(1.2, 1.0), (1.08, 1.0), (1.0, 1.18)], 1, 1.2 / 1.08),
+        ([(1.0, 1.18), (1.05, 1.0)], 1, 1.0),  # faster than the rule allows: nothing lost
+        ([(1.3, 1.18), (1.05, 1.0), (1.0, 1.18)], 1, 1.3 / 1.05),
     ],
 )
 def test_the_best_is_what_the_rule_would_have_taken(ways, best, expected):
@@ -84,7 +85,7 @@ def test_a_sweep_measures_all_that_may_be_the_best(tiny):
 @pytest.mark.thorough
 def test_within_a_tolerance_the_best_is_the_fastest(tiny):
     (found,) = regret.sweep([tiny], tolerance=1e-3, within=1.1, drawn=1)
-    assert all(one.accurate for one in found.candidates) and found.best is found.fastest
+    assert all(one.price == 1 for one in found.candidates) and found.best is found.fastest
 
 
 def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
@@ -93,7 +94,7 @@ def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
     request = Request.of(problem.layer, threads=1)
     ranked = planner.ranked(problem, request, host_target(), current())[:4]
     prepared = [regret.Prepared(problem, [way], host_target()) for way in ranked]
-    costs, clock, runs = [3.0, 1.0, 1.3, 2.0], [0.0], [0, 0, 0, 0]
+    costs, clock, runs = [3.0, 1.0, 1.45, 2.0], [0.0], [0, 0, 0, 0]
     for index, one in enumerate(prepared):
 
         def run(*_, index=index):

@@ -52,8 +52,8 @@ def regret(
     every algorithm and some of all others.
 
     Its choice is compared with the best, which is what its rule would choose if it knew the
-    measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
-    accurate as direct convolution, if that takes at most 18 % longer.
+    measured times. The rule: the fastest within the tolerance; without one, an error beyond that of
+    direct convolution has to save 18 % of the time, and as much for every further digit.
 
     With --planner kelefouras or bandwidth: which blocks of direct convolution does that rule choose
     by counting loads and bytes, which ones the cycle model, and how long do they take?

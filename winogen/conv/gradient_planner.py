@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winogen.codegen.transforms import load, shipped_tiles
 from winogen.conv.accuracy import direct_error
-from winogen.conv.planner import MARGIN, PATIENCE, TOLERANCE, preferred
+from winogen.conv.planner import MARGIN, TOLERANCE, preferred, price
 from winogen.conv.problem import Pair, Problem, plane_of
 from winogen.errors import InvalidValue
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
@@ -94,7 +94,7 @@ def _chosen(
             )
         if accurate and tolerance is None:
             usual = min(direct_error(layer.dtype, _USUAL_CHAIN), most)
-            chosen = preferred(accurate[0], ways, lambda w: error(w) <= usual, PATIENCE)
+            chosen = preferred(accurate, lambda way: price(error(way), usual))
         else:
             chosen = accurate[0] if accurate else min(ways, key=error)
     return [_Way(chosen.seconds, _work(problem, chosen.work.tile, threads, target))]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice, takewhile
-from math import prod
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from math import inf, log10, prod
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from winogen.conv import accuracy
 from winogen.conv.candidates import candidates, other_variants
@@ -25,6 +25,8 @@ from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 if TYPE_CHECKING:
     from winogen.conv.stock import Stock
     from winogen.conv.wisdom import Wisdom
+
+Way = TypeVar("Way", bound=Any)  # with `seconds`
 
 # Returns every way that a request leaves open on a target, and what each would take.
 Evaluated = Callable[[Target], tuple[list[Choice], list[Candidate]]]
@@ -42,7 +44,8 @@ _USUAL = 2.05
 # With named types of numbers and no tolerance, errors may be so many times the least possible. It
 # allows F(4, 3), nine times as coarse as F(1, 1), and little more.
 _TIMES_THE_LEAST = 10
-# How many times as long as the fastest a call may take, if it is then as accurate as that.
+# How many times as long a call may take if that makes its error the usual one of direct convolution
+# instead of a larger one, and once more for every decimal digit in between: see `price`.
 PATIENCE = 1.18
 ALTERNATIVES = 8  # the most candidates that a plan lists
 # Another register block than a variant's own is another kernel to compile, to find at hand and to
@@ -79,10 +82,9 @@ def ranked(
     for a lesser target where there is nothing for this one.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
-    of the request. Without a tolerance, a candidate that is as accurate as direct convolution
-    usually is runs if it takes at most `PATIENCE` times as long as the fastest within `TOLERANCE`.
-    If no candidate does, the fastest within `TOLERANCE` runs. Where narrow numbers are asked for,
-    their least error takes the place of `TOLERANCE`.
+    of the request. Without a tolerance, it is the one within `TOLERANCE` whose seconds times the
+    `price` of its error are the least: as accurate as direct convolution usually is, if that costs
+    little. Where narrow numbers are asked for, their least error takes the place of `TOLERANCE`.
 
     Fastest means on one thread, whatever the threads of the request. So every bit of the result is
     the same for any number of threads, which only change the blocks. A measured choice, too, holds
@@ -165,8 +167,9 @@ def _ranked(
         return _on_threads(problem, [most_careful], request, target, machine)
     chosen = accurate[0]
     if not is_set and request.tolerance is None:
-        least = min(usual_error(layer), most_error)
-        chosen = preferred(chosen, fitting, lambda way: error(way) <= least, PATIENCE)
+        usual = min(usual_error(layer), most_error)
+        able = (way for way in fitting if error(way) <= most_error)
+        chosen = preferred(able, lambda way: price(error(way), usual))
     others = [candidate for candidate in accurate if candidate is not chosen]
     ways = _on_threads(problem, [chosen, *others][:most], request, target, machine)
     best = _measured(problem, request, target, machine, wisdom, ways[0])
@@ -213,21 +216,37 @@ def _on_threads(
     return chosen[:1] + sorted(chosen[1:], key=lambda candidate: candidate.seconds)
 
 
-def preferred(
-    fastest: Any, candidates: Iterable[Any], accurate: Callable[[Any], bool], patience: float
-) -> Any:
-    """Return the fastest candidate that is accurate, unless it takes too long.
+def price(error: float, usual: float) -> float:
+    """Return how many times its seconds a call with this error counts for.
 
-    ``candidates`` are sorted by their ``seconds``. ``fastest`` is the first that is tolerable, and
-    is returned where none is accurate within ``patience`` times its seconds.
+    An error up to the ``usual`` one costs nothing. A larger one costs 18 % of the time, and 18 %
+    more for each decimal digit that it is beyond.
+
+    >>> [round(price(error, 1e-6), 3) for error in (1e-7, 1e-6, 1.001e-6, 1e-5)]
+    [1.0, 1.0, 1.18, 1.392]
+    """
+    return PATIENCE ** (1 + log10(error / usual)) if error > usual else 1.0
+
+
+def preferred(candidates: Iterable[Way], priced: Callable[[Way], float]) -> Way:
+    """Return the candidate whose ``seconds`` times its price, at least 1, are the least.
+
+    ``candidates`` are sorted by their ``seconds``, and no more of them are priced than have to be:
+    pricing them takes longer than predicting times.
 
     >>> from types import SimpleNamespace as Way
-    >>> ways = [Way(seconds=s, name=n) for s, n in ((1.0, "coarse"), (1.1, "fine"), (1.2, "finer"))]
-    >>> [preferred(ways[0], ways, lambda way: "fine" in way.name, p).name for p in (1.05, 1.15)]
-    ['coarse', 'fine']
+    >>> ways = [Way(seconds=1.0, price=1.18), Way(seconds=1.1, price=1), Way(seconds=1.2, price=1)]
+    >>> preferred(ways, lambda way: way.price).seconds
+    1.1
     """
-    close = takewhile(lambda way: way.seconds <= patience * fastest.seconds, candidates)
-    return next((way for way in close if accurate(way)), fastest)
+    chosen, least = None, inf
+    for way in candidates:
+        if way.seconds >= least:
+            break
+        if way.seconds * priced(way) < least:
+            chosen, least = way, way.seconds * priced(way)
+    assert chosen is not None, "there is no candidate"
+    return chosen
 
 
 def tolerance_of(layer: Layer, tolerance: float | None) -> float:

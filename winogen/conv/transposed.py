@@ -147,7 +147,7 @@ def _by_preference(
     able = [way for way in found if way.error <= most]
     first = able[0] if able else min(found, key=lambda way: way.error)
     if tolerance is None:
-        first = planner.preferred(first, found, lambda way: way.error <= usual, planner.PATIENCE)
+        first = planner.preferred(able or [first], lambda way: planner.price(way.error, usual))
     others = [way for way in able if way is not first]
     return [(way.parts, way.request) for way in (first, *others)]
 

@@ -37,7 +37,7 @@ class QuantizedScope(Scope):
         """Nothing is rounded but outputs, once."""
         return 0.0
 
-    def patience(self, choice: Choice) -> float:
+    def price(self, choice: Choice) -> float:
         """Return 1, as all ways are equally accurate."""
         return 1.0
 

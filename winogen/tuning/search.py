@@ -100,14 +100,14 @@ class Search:
 
     def _heats(self, left: list[Contestant]) -> None:
         """All take turns with the best, then all that come close; the winner is the best."""
-        best, patience = self._best, self.scope.patience
-        best_patience = patience(best.candidate.choice)
+        best, price = self._best, self.scope.price
+        of_best = price(best.candidate.choice)
         for rounds, close in _HEATS:
             if not left:
                 return
             _, ratios = self.arena.ratios([best, *left], rounds)
             rated = sorted(
-                (ratio * patience(one.candidate.choice) / best_patience, index)
+                (ratio * price(one.candidate.choice) / of_best, index)
                 for index, (one, ratio) in enumerate(zip(left, ratios[1:]))
             )
             left = [left[index] for rating, index in rated if rating <= close]

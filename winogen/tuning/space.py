@@ -52,18 +52,13 @@ class Scope(NamedTuple):
         """The largest error that may be predicted."""
         return planner.tolerance_of(self.problem.layer, self.request.tolerance) / planner.MARGIN
 
-    def patience(self, choice: Choice) -> float:
-        """Return 1, or how much its time counts for if it is less accurate than is usual.
-
-        So the least time times this is what the planner's rule would take, see
-        `winogen.conv.planner.ranked`.
-        """
+    def price(self, choice: Choice) -> float:
+        """Return how many times its time counts by the planner's rule, see `planner.price`."""
         if self.request.tolerance is not None:
             return 1.0
         layer = self.problem.layer
         error = planner.predicted_error(layer, choice, self.target)
-        least = min(planner.usual_error(layer), self.most_error)
-        return 1.0 if error <= least else planner.PATIENCE
+        return planner.price(error, min(planner.usual_error(layer), self.most_error))
 
     def promising(self, choices: Iterable[Choice], most: float) -> Iterator[Candidate]:
         """Yield the choices that are accurate enough, from the least predicted time on.

@@ -1,10 +1,10 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
-The planner's rule is: the fastest candidate as accurate as direct convolution usually is, unless it
-takes over 18 % longer than the fastest tolerable one; then the latter, and always if a tolerance is
-given. The *best* is what the same rule gives with measured instead of predicted times, and regret
-is the time of the choice over that of the best. So accuracy within the rule is no regret, accuracy
-at a higher price is. A choice that is faster than the best has a regret of 1.
+The planner's rule is: the candidate whose time, times the price of an error beyond the usual one of
+direct convolution (`planner.price`), is the least; with a tolerance, the fastest within it. The
+*best* is what the same rule gives with measured instead of predicted times, and regret is the time
+of the choice over that of the best. So accuracy within the rule is no regret, accuracy at a higher
+price is. A choice that is faster than the best has a regret of 1.
 
 Measured are the candidates that come close by prediction. A wrong model must not hide what it
 misjudges: so the two best of every algorithm are measured whatever is predicted, and some of the
@@ -44,8 +44,8 @@ from winogen.toolchain.machine import current
 from winogen.tuning.layers import BenchLayer
 
 # Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
-# the patience of the rule, so that the last heat has whatever may be the best.
-_HEATS = ((1, 1.4), (3, 1.25), (8, 1.0))
+# what the rule pays for a digit of accuracy, so that the last heat has whatever may be the best.
+_HEATS = ((1, 1.5), (3, 1.4), (8, 1.0))
 _OF_EACH = 2  # candidates of every algorithm that are measured whatever is predicted
 DRAWN = 10  # and of all others, by default
 _CALLS = (3, 3)  # of a turn: the first one fetches its filters from where others left them
@@ -59,7 +59,7 @@ class Candidate:
     tile: tuple[int, ...] | None
     tag: str  # "gaussian": with the modulus x^2 + 1
     error: float  # predicted
-    accurate: bool  # as direct convolution usually is, or as the tolerance asks for
+    price: float  # of the error: how many times the seconds count
     predicted_s: float
     measured_s: float
 
@@ -85,7 +85,7 @@ class Regret:
     def best(self) -> Candidate:
         """The candidate that the planner would have chosen had it known the times."""
         ways = sorted(self.candidates, key=lambda one: one.measured_s)
-        return planner.preferred(ways[0], ways, lambda one: one.accurate, planner.PATIENCE)
+        return planner.preferred(ways, lambda one: one.price)
 
     @property
     def regret(self) -> float:
@@ -153,7 +153,7 @@ def _of_layer(
     specs = dict.fromkeys(KernelSpec.of(work) for way in ranked for work in way.works(problem))
     compile_all(specs, lambda done, total, _: say(f"kernel {done} of {total}"))
     prepared = [Prepared(problem, [way], target) for way in ranked]
-    accurate = _accurate(problem, request)
+    usual = _usual(problem, request)
     errors = [planner.predicted_error(layer, way.choice, target) for way in ranked]
     return Regret(
         bench_layer.name,
@@ -163,7 +163,7 @@ def _of_layer(
                 way.choice.tile,
                 way.choice.tag,
                 error,
-                error <= accurate,
+                planner.price(error, usual),
                 way.seconds,
                 measured,
             )
@@ -172,8 +172,8 @@ def _of_layer(
     )
 
 
-def _accurate(problem: Problem, request: Request) -> float:
-    """The largest predicted error of a candidate that counts as accurate."""
+def _usual(problem: Problem, request: Request) -> float:
+    """The largest predicted error of a candidate that costs nothing."""
     if request.tolerance is not None:
         return request.tolerance / planner.MARGIN
     return planner.usual_error(problem.layer)
@@ -193,7 +193,7 @@ def contestants(
     two of every algorithm, the fastest ones and the fastest accurate ones, and so many ``drawn`` of
     all others, the same ones every time.
     """
-    least = _accurate(problem, request)
+    usual = _usual(problem, request)
 
     def error(way: planner.Candidate) -> float:
         return planner.predicted_error(problem.layer, way.choice, target)
@@ -209,7 +209,7 @@ def contestants(
         with suppress(InvalidValue, Unsupported):  # too coarse for the tolerance
             ways = planner.ranked(problem, asked, target, machine)
             ways.sort(key=lambda way: way.seconds)
-            careful = islice((way for way in ways if error(way) <= least), _OF_EACH)
+            careful = islice((way for way in ways if error(way) <= usual), _OF_EACH)
             chosen = {**{way.choice: way for way in (*ways[:_OF_EACH], *careful)}, **chosen}
             others.update({way.choice: way for way in ways})
     left = [way for choice, way in others.items() if choice not in chosen]

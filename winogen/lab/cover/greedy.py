@@ -111,7 +111,7 @@ class _Column(NamedTuple):
     """The problems that a kernel computes, by their places, and what each costs."""
 
     rows: np.ndarray
-    costs: np.ndarray  # seconds over the patience with it
+    costs: np.ndarray  # of the way that it is
     seconds: np.ndarray
 
 
@@ -123,20 +123,16 @@ def _columns(instances: Iterable[Instance]) -> dict[Spec, _Column]:
             column = known.get(id(way.kernel))
             if column is None:
                 column = known[id(way.kernel)] = ways.setdefault(way.kernel, {})
-            if row not in column or _cost(way) < _cost(column[row]):
+            if row not in column or way.cost < column[row].cost:
                 column[row] = way
     return {
         kernel: _Column(
             np.array([*column]),
-            np.array([*map(_cost, column.values())]),
+            np.array([way.cost for way in column.values()]),
             np.array([way.seconds for way in column.values()]),
         )
         for kernel, column in ways.items()
     }
-
-
-def _cost(way: Way) -> float:
-    return way.seconds / way.patience
 
 
 def _block(kernel: Spec) -> tuple[str, tuple[int, ...]] | None:

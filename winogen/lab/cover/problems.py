@@ -43,7 +43,12 @@ class Way(NamedTuple):
 
     seconds: float
     kernel: Spec
-    patience: float = 1.0  # how many times as long as another one it may take, as it is accurate
+    price: float = 1.0  # how many times these count, as it is less accurate than is usual
+
+    @property
+    def cost(self) -> float:
+        """By which the planner chooses."""
+        return self.seconds * self.price
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def ways_of(problem: Any, place: Place) -> Iterator[tuple[Way, ...]]:
     kernels: dict[int, Spec] = {}
     for tolerance in TOLERANCES:
         most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
-        usual = min(planner.usual_error(layer), most) if tolerance is None else 0.0
+        usual = min(planner.usual_error(layer), most) if tolerance is None else most
         ways: list[Way] = []
         for row, (one, error) in enumerate(zip(found, errors)):
             plain = one.choice.variant == "direct"
@@ -165,8 +170,7 @@ def ways_of(problem: Any, place: Place) -> Iterator[tuple[Way, ...]]:
                 if row not in kernels:
                     (work,) = one.works(problem)
                     kernels[row] = _kernel(KernelSpec.of(work))
-                patience = planner.PATIENCE if error <= usual else 1.0
-                ways.append(Way(one.seconds, kernels[row], patience))
+                ways.append(Way(one.seconds, kernels[row], planner.price(error, usual)))
         yield tuple(ways)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from winogen.kernels.kind import Spec
@@ -24,6 +25,7 @@ from winogen.lab.cover.problems import (
 from winogen.lab.layers import layers_called
 
 LOSS = 0.05  # of a net's time, at most
+_BY_COST = attrgetter("cost")
 _NETS, _BYTE_NETS = ("resnet18", "vgg16", "unet"), ("resnet50",)
 
 
@@ -46,26 +48,22 @@ class Promise:
         for count, ways in self.layers:
             now = _taken(ways, kernels)
             for way in ways:
-                if now is None or (way.seconds < now.seconds and _cost(way) < _cost(now)):
+                if now is None or (way.seconds < now.seconds and way.cost < now.cost):
                     seconds = now.seconds if now else 1e9
                     yield way.kernel, count * (seconds - way.seconds) / self._ideal
 
     @property
     def _ideal(self) -> float:
-        return sum(count * min(ways, key=_cost).seconds for count, ways in self.layers)
+        return sum(count * min(ways, key=_BY_COST).seconds for count, ways in self.layers)
 
     def _seconds(self, kernels: Collection[Spec]) -> float:
         taken = ((count, _taken(ways, kernels)) for count, ways in self.layers)
         return sum(count * (way.seconds if way else 1e9) for count, way in taken)
 
 
-def _cost(way: Way) -> float:
-    return way.seconds / way.patience
-
-
 def _taken(ways: Iterable[Way], kernels: Collection[Spec]) -> Way | None:
     """The way that the planner takes, if it has these kernels only."""
-    return min((way for way in ways if way.kernel in kernels), key=_cost, default=None)
+    return min((way for way in ways if way.kernel in kernels), key=_BY_COST, default=None)
 
 
 def promises() -> Iterator[Promise]:
