@@ -21,9 +21,11 @@ LAYERS = [
     ((7, 2), 2, (1, 1)),
     ((3, 11), 1, (3, 2)),
     ((3, 3), 1, (12, 12)),
+    ((2, 4), 1, (2, 1)),
+    ((31, 5), 2, (1, 1)),
 ]
 # Fewer columns than the least vector has lanes, than others have, and more than two vectors.
-SIZES = [(3, 2), (7, 7), (14, 13), (9, 16), (17, 35), (6, 70)]
+SIZES = [(3, 2), (7, 7), (14, 13), (9, 16), (17, 35), (6, 70), (70, 40)]
 
 
 @pytest.mark.thorough
@@ -65,7 +67,8 @@ def test_which_layers_are_planes():
                         **options).variant  # fmt: skip
 
     assert variant((7, 9), dilation=(3, 5)) == variant((3, 3), stride=(2, 2)) == "depthwise_planes"
-    assert variant((4, 4)) == variant((3, 3), stride=(1, 2)) == "pixels"
+    assert variant((31, 2), dilation=(1, 5)) == variant((4, 4), stride=(2, 2)) == "depthwise_planes"
+    assert variant((32, 3)) == variant((1, 3)) == variant((3, 3), stride=(1, 2)) == "pixels"
     assert variant((3, 3), stride=(2, 2), dilation=(2, 2)) == "pixels"
     # Planes that are soon done share a part of the work.
     small = work_for((96, 1, 3, 3), (1, 9, 9), "direct", TARGETS["avx512"], groups=96)

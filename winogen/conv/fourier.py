@@ -22,7 +22,7 @@ from winogen.records.machine import LINE
 
 # How many times as fast as all kernels it must be predicted to be before "auto" takes it: its model
 # knows a machine by its record alone, and both predictions may be off.
-SAFETY = 1.5
+SAFETY = 1.2
 LEAST_TAPS = 81  # of a large filter, for which "auto" considers this, or two passes
 _LENGTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192)
 

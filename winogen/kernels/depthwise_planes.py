@@ -10,12 +10,14 @@ import numpy as np
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
 from winogen.kernels.count import Demand, Panel, Product, Stages
-from winogen.kernels.depthwise import USUAL
 from winogen.kernels.geometry import extent, taps_inside
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.machine import L1_BYTES
+
+# Rows of taps, at most: a column of them is unrolled, and a bit stands for each row of the input.
+_MOST_ROWS = 31
 
 
 class DepthwisePlanes(Variant):
@@ -24,6 +26,7 @@ class DepthwisePlanes(Variant):
     name = "depthwise_planes"
     algorithm = "direct"
     template = "depthwise_planes.c.j2"
+    rows_at_once = 32  # which share rows of the input, and what is known of columns
     title = "Depthwise convolution of planes, pixels in the lanes"
     uses = ("rows", "vectors")
     tunable = uses
@@ -39,7 +42,12 @@ class DepthwisePlanes(Variant):
     def applies(self, work: Work) -> bool:
         (high, wide), (down, right) = work.stride, work.dilation
         strides = high == wide and (high == 1 or (high == 2 and down == right == 1))
-        return work.layout == "NCHW" and work.depthwise and strides and work.kernel[0] in USUAL
+        return (
+            work.layout == "NCHW"
+            and work.depthwise
+            and strides
+            and 2 <= work.kernel[0] <= _MOST_ROWS
+        )
 
     def view(self, work: Work) -> Work:
         """Return the work with several channels to a group, for small planes are soon done."""
