@@ -22,8 +22,8 @@ def test_rivals_are_chosen_by_name(monkeypatch):
     with pytest.raises(InvalidValue, match="peers: got 'tensorflow'; allowed: none, or torch, "):
         peers.chosen("torch,tensorflow")
     assert [peer.name for peer in peers.chosen("opencv", "net")] == ["opencv"]
-    with pytest.raises(InvalidValue, match="peers: got 'opencv'; allowed: none, or torch, "):
-        peers.chosen("opencv")
+    with pytest.raises(InvalidValue, match="peers: got 'scipy'; allowed: none, or torch, "):
+        peers.chosen("scipy", "net")
 
 
 def test_named_rivals_that_are_absent_are_told_before_measuring(monkeypatch):
@@ -58,10 +58,20 @@ LAYERS = [
         "padding": 1,
     },
     {"name": "depthwise", "input": [1, 16, 9, 9], "weight": [16, 1, 3, 3], "groups": 16},
+    {"name": "filter", "input": [1, 16, 9, 12], "weight": [16, 1, 3, 5], "groups": 16,
+     "padding": [1, 2]},
+    {"name": "signal", "input": [1, 1, 99], "weight": [1, 1, 13], "padding": 6},
     {"name": "batch", "input": [3, 8, 9, 9], "weight": [8, 8, 3, 3], "padding": [2, 1]},
     {"name": "up", "input": [1, 8, 5, 6], "weight": [8, 2, 3, 3], "stride": 2, "padding": 1,
      "groups": 2, "output_padding": 1, "transposed": True},
 ]  # fmt: skip
+
+
+def test_rivals_of_filters_serve_no_other_layers():
+    scipy, torch = peers.RIVALS["layer"]["scipy"], peers.RIVALS["layer"]["torch"]
+    layers = [BenchLayer.from_dict(fields) for fields in LAYERS]
+    assert [layer.name for layer in layers if scipy.serves(layer)] == ["filter", "signal"]
+    assert all(map(torch.serves, layers))
 
 
 @pytest.mark.parametrize("name", peers.RIVALS["layer"])
@@ -72,6 +82,9 @@ def test_installed_rivals_compute_the_layer(name, tmp_path):
     with Contestant(name, threads=1) as it:
         for fields in LAYERS:
             layer = BenchLayer.from_dict(fields)
+            assert peer.serves(layer) or name in ("opencv", "scipy")
+            if not peer.serves(layer):
+                continue
             x, weight = reference.data(layer)
             np.save(tmp_path / "x.npy", x)
             np.save(tmp_path / "w.npy", weight)

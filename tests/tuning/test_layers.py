@@ -21,6 +21,7 @@ COUNTS = {
     "shapes": 5,
     "axes": 6,
     "large-kernels": 5,
+    "filters": 30,
     "transposed": 6,
 }
 MIXED = (
@@ -29,6 +30,7 @@ MIXED = (
     "shapes",
     "axes",
     "large-kernels",
+    "filters",
     "transposed",
 )  # layers of several nets
 

@@ -45,16 +45,17 @@ def bench(
     layers: str = typer.Option(
         "thesis27",
         metavar="SET|FILE",
-        help="A layer set: axes, densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
-        "large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, thesis27, transposed, vgg16; "
-        "or a JSON file.",
+        help="A layer set: axes, densenet121, few-filters, filters, gemm1x1, googlenet, "
+        "inception-v3, large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, thesis27, "
+        "transposed, vgg16; or a JSON file.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
         None,
         metavar="NAMES",
-        help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; with --nets also "
-        "torch.compile, opencv; or none. Default: all that are installed.",
+        help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn, and opencv and "
+        "scipy of filters with a channel each; with --nets also torch.compile, opencv; or none. "
+        "Default: all that are installed.",
     ),
     dtype: Dtype = typer.Option(
         Dtype.FLOAT32,
@@ -174,6 +175,8 @@ def _measure(
         peers, KINDS[ours["dtype"]].task,
         lambda text: console.print(text, markup=False, soft_wrap=True),
     )  # fmt: skip
+    if peers is None:
+        rivals = tuple(peer for peer in rivals if any(map(peer.serves, layers)))
     main, others = contestants(layers, beside, algorithms, **ours)
     if settings["profile"]:
         if main.dtype != "float32":

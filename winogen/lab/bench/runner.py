@@ -151,6 +151,7 @@ class _Bench:
         rivals = {
             peer.name: self._rival(peer, layer, main.dtype, exact[main.dtype])
             for peer in self.rivals
+            if peer.serves(layer)
         }
         peak = self._contest({**entries, **{f"peer {k}": v for k, v in rivals.items()}})
         measured = {**layer.to_dict(), "gflop": layer.flops / 1e9}

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
+from winogen.tuning.layers import BenchLayer
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,19 @@ class Peer:
     adapter: str  # module:function
     needs: tuple[str, ...]  # modules that must be there
     distribution: str  # whose version is reported
+    filters_only: bool = False  # of layers: one filter for each channel, outputs as many as inputs
 
     def missing(self) -> str | None:
         """Return the first module that is not installed, or None."""
         return next((name for name in self.needs if importlib.util.find_spec(name) is None), None)
+
+    def serves(self, layer: BenchLayer) -> bool:
+        """Whether it computes layers of this kind."""
+        plain = {*layer.stride, *layer.dilation} == {1} and not layer.transposed and layer.rank < 3
+        ends = zip(layer.weight[2:], layer.padding)
+        filters = layer.groups == layer.input[1] == layer.weight[0] and layer.input[0] == 1
+        centred = all(taps == 2 * padding + 1 for taps, padding in ends)
+        return not self.filters_only or (plain and filters and centred)
 
     def version(self) -> str:
         """Return the installed version, "" if nobody knows."""
@@ -65,7 +75,13 @@ class Peer:
 def _rivals(task: str) -> dict[str, Peer]:
     """Those who can do a task, by name."""
     peers = (
-        Peer(name, f"{__name__}.{module}:{functions[task]}", needs, distribution)
+        Peer(
+            name,
+            f"{__name__}.{module}:{functions[task]}",
+            needs,
+            distribution,
+            task == "layer" and name in _OF_FILTERS,
+        )
         for name, module, needs, distribution, functions in _RIVALS
         if task in functions
     )
@@ -80,8 +96,10 @@ _RIVALS: tuple[tuple[str, str, tuple[str, ...], str, dict[str, str]], ...] = (
     ("openvino", "openvino", ("openvino", "onnx"), "openvino", {**_LAYER, **_INT8, **_NET}),
     ("ncnn", "ncnn", ("ncnn",), "ncnn", {**_LAYER, **_INT8, **_NET}),
     ("mnn", "mnn", ("MNN", "onnx"), "MNN", {**_LAYER, **_NET}),
-    ("opencv", "opencv", ("cv2",), "opencv-python-headless", _NET),
+    ("opencv", "opencv", ("cv2",), "opencv-python-headless", {**_LAYER, **_NET}),
+    ("scipy", "scipy", ("scipy",), "scipy", _LAYER),
 )
+_OF_FILTERS = ("opencv", "scipy")
 # Task -> name -> who can do it.
 RIVALS: dict[str, dict[str, Peer]] = {task: _rivals(task) for task in ("layer", "int8", "net")}
 # Adapters of ours for layers, which take contestants' options besides.

@@ -1,4 +1,4 @@
-"""OpenCV's dnn module by each of the engines that are its own; ENGINE_ORT is onnxruntime."""
+"""OpenCV: its filter of pictures, and its dnn module by each of the engines that are its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,30 @@ import numpy as np
 
 from winogen.lab.nets import Net
 from winogen.lab.peers import Way
+from winogen.tuning.layers import BenchLayer
+
+
+def layer(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
+    """`filter2D` of each channel; a signal is a picture of one row."""
+    import cv2
+
+    def build() -> Way:
+        cv2.setNumThreads(threads)
+        pairs = [(np.atleast_2d(p), np.atleast_2d(k)) for p, k in zip(x[0], weight[:, 0])]
+
+        def run() -> Any:
+            zeros = cv2.BORDER_CONSTANT
+            return [cv2.filter2D(plane, -1, kernel, borderType=zeros) for plane, kernel in pairs]
+
+        return Way(run, lambda planes: np.reshape(planes, x.shape))
+
+    return {"filter2D": build}
 
 
 def net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
-    """The exported file."""
+    """The exported file by each engine but ENGINE_ORT, which is onnxruntime."""
     import cv2
 
     def build(engine: int) -> Way:
