@@ -22,6 +22,7 @@ LAYERS = [
     ((3, 11), 1, (3, 2)),
     ((3, 3), 1, (12, 12)),
     ((2, 4), 1, (2, 1)),
+    ((1, 5), 2, (1, 1)),
     ((31, 5), 2, (1, 1)),
 ]
 # Fewer columns than the least vector has lanes, than others have, and more than two vectors.
@@ -68,7 +69,10 @@ def test_which_layers_are_planes():
 
     assert variant((7, 9), dilation=(3, 5)) == variant((3, 3), stride=(2, 2)) == "depthwise_planes"
     assert variant((31, 2), dilation=(1, 5)) == variant((4, 4), stride=(2, 2)) == "depthwise_planes"
-    assert variant((32, 3)) == variant((1, 3)) == variant((3, 3), stride=(1, 2)) == "pixels"
+    assert variant((1, 4)) == "depthwise_planes"
+    assert variant((32, 3)) == variant((3, 3), stride=(1, 2)) == "pixels"
+    row = work_for((8, 1, 1, 5), (1, 1, 60), "direct", TARGETS["avx512"], groups=8)
+    assert row.variant == "pixels"
     assert variant((3, 3), stride=(2, 2), dilation=(2, 2)) == "pixels"
     # Planes that are soon done share a part of the work.
     small = work_for((96, 1, 3, 3), (1, 9, 9), "direct", TARGETS["avx512"], groups=96)
