@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Misses of generated layers in the caches of a small ARM core, by cachegrind.
 
-    python scripts/cache_misses.py [--only 14x14] [--isa generic] [--json misses.json]
+    python scripts/cache_misses.py [--only 14x14] [--ways border] [--isa generic] [--json FILE]
 
 Needs gcc or clang, and valgrind. Caches are like those of a Cortex-A15: 32 KB of two ways, then
 2 MB of sixteen, lines of 64 bytes. Counted is one call of the generated C with filters packed
@@ -37,17 +37,24 @@ WAYS = {
     "mcmr, flyte24": {"algorithm": "mcmr", "tile": 4, "filter_dtype": "flyte24"},
     "mcmr, flyte16": {"algorithm": "mcmr", "tile": 4, "filter_dtype": "flyte16"},
     "mcmr, flyte8": {"algorithm": "mcmr", "tile": 4, "filter_dtype": "flyte8"},
+    "mcmr, border buffer": {"algorithm": "mcmr", "tile": 4, "border": "buffer"},
+    "mcmr, border indirect": {"algorithm": "mcmr", "tile": 4, "border": "indirect"},
     "direct": {"algorithm": "direct"},
     "direct, flyte24": {"algorithm": "direct", "filter_dtype": "flyte24"},
     "direct, flyte16": {"algorithm": "direct", "filter_dtype": "flyte16"},
     "direct, flyte8": {"algorithm": "direct", "filter_dtype": "flyte8"},
 }
 CACHES = ("--I1=32768,2,64", "--D1=32768,2,64", "--LL=2097152,16,64")
-COUNTS = ("references", "D1", "LL")
+COUNTS = {  # what cachegrind calls them
+    "instructions": ("Ir",),
+    "references": ("Dr", "Dw"),
+    "D1": ("D1mr", "D1mw"),
+    "LL": ("DLmr", "DLmw"),
+}
 
 
 def counted(size: int, channels: int, filters: int, isa: str, **options: object) -> dict[str, int]:
-    """Return how often one call of a layer refers to data, and misses the two caches."""
+    """Return the `COUNTS` of one call of a layer of 3x3, each by its name."""
     input, weight = (1, channels, size, size), (filters, channels, 3, 3)
     files = standalone(input, weight, padding=1, isa=isa, name="measured", **options)
     outputs = filters * size * size
@@ -78,25 +85,27 @@ def summary(text: str) -> dict[str, int]:
 
     >>> counts = "Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw"
     >>> summary(f"events: {counts}\\nfn=main\\n1 9\\nsummary: 90 2 1 40 8 4 10 2 1\\n")
-    {'references': 50, 'D1': 10, 'LL': 5}
+    {'instructions': 90, 'references': 50, 'D1': 10, 'LL': 5}
     """
     lines = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     numbers = dict(zip(lines["events"].split(), map(int, lines["summary"].split())))
-    pairs = (("Dr", "Dw"), ("D1mr", "D1mw"), ("DLmr", "DLmw"))
-    return {name: numbers[a] + numbers[b] for name, (a, b) in zip(COUNTS, pairs)}
+    return {name: sum(numbers[event] for event in events) for name, events in COUNTS.items()}
 
 
 def main(words: list[str] | None = None) -> None:
-    """Print a table for each of references, misses of D1 and misses of the last cache."""
+    """Print a table for each of `COUNTS`, and how misses rank with the shapes of layers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--isa", default="avx2", help="avx2, sse4.2, sse2 or generic")
     parser.add_argument("--only", default="", help="layers with this in their names")
-    parser.add_argument("--ways", default="", help="ways with this in their names")
+    parser.add_argument(
+        "--ways", default="", help="ways with one of these, commas between, in their names"
+    )
     parser.add_argument("--json", help="write all counts here")
     asked = parser.parse_args(words)
     if shutil.which("valgrind") is None:
         raise SystemExit("needs valgrind")
-    ways = {name: options for name, options in WAYS.items() if asked.ways in name}
+    wanted = asked.ways.split(",")
+    ways = {name: options for name, options in WAYS.items() if any(one in name for one in wanted)}
     found: dict[str, dict[str, dict[str, int]]] = {}
     shapes = {}
     for size, channels, filters in LAYERS:
@@ -118,7 +127,7 @@ def main(words: list[str] | None = None) -> None:
             rows.append([layer, f"{shapes[layer]:.2g}", *cells])
         print("\n".join([*aligned(rows, left=1), ""]))
     if len(found) > 2 and {"winograd1d", "mcmr"} <= set(ways):
-        for count in COUNTS[1:]:
+        for count in ("D1", "LL"):
             ratios = [math.log(one["mcmr"][count] / one["winograd1d"][count])
                       for one in found.values()]  # fmt: skip
             rank = rank_correlation(list(shapes.values()), ratios)

@@ -20,7 +20,7 @@ def script():
 def test_the_end_of_its_file_is_read(script):
     text = "desc: D1 cache: 32768 B, 64 B, 2-way\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\n"
     found = script.summary(text + "fn=main\n12 1 0 0\nsummary: 90 2 1 40 8 4 10 2 1\n")
-    assert found == {"references": 50, "D1": 10, "LL": 5}
+    assert found == {"instructions": 90, "references": 50, "D1": 10, "LL": 5}
 
 
 @pytest.mark.thorough
