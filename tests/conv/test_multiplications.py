@@ -9,8 +9,8 @@ from winogen.conv import Conv2d
 from winogen.conv.choice import Choice, calls, multiplications
 from winogen.conv.problem import Layer
 
-# Table 6.2 of Anderson's thesis: how many times fewer multiplications F(2x2, 3x3), and F(2, 3) along
-# rows, take for a map of H x H. Even sizes have no half tiles.
+# Table 6.2 of Anderson's thesis: how many times fewer multiplications F(2x2, 3x3), and F(2, 3)
+# along rows, take for a map of H x H. Even sizes have no half tiles.
 GAINS = {
     13: (1.940, 1.393),
     27: (2.092, 1.446),
