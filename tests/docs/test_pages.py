@@ -39,7 +39,7 @@ LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 SLOW = (
     "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "compress",
     "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
-    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank",
+    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank", "lab ways",
 )  # fmt: skip
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.

@@ -34,6 +34,7 @@ from winogen.cli import (
     transforms,
     tune,
     verify,
+    ways,
 )
 from winogen.cli.options import App
 from winogen.errors import WinogenError
@@ -112,6 +113,7 @@ laboratory = App(
 )
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
 laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
+laboratory.command(epilog=ways.EXAMPLE)(ways.ways)
 laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
 laboratory.command(epilog=front.EXAMPLE)(front.front)
 laboratory.command(epilog=algebras.JOINED)(algebras.joined)

@@ -219,25 +219,35 @@ def contestants(
     return [first, *sorted(chosen.values(), key=lambda way: way.seconds)]
 
 
-def heats(
-    prepared: list[Prepared], say: Callable[[str], None], choices: Collection[int] = (0,)
-) -> list[float]:
-    """Return the seconds of every candidate; ``choices`` take part in all heats."""
+def calls_of(prepared: Sequence[Prepared]) -> list[Callable[[], object]]:
+    """Return a call for each of several ways to compute one problem, on the same random arrays.
+
+    A kernel's time does not depend on the numbers: all read the same, instead of packed weights.
+    """
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
     x = generator.standard_normal(problem.input_shape, np.float32)
     output = memory.empty(problem.output_shape, np.dtype(np.float32), "output")
-    # A kernel's time does not depend on the numbers: all read the same, instead of packed weights.
     packed = memory.aligned(max(one.plan().packed_weight_bytes for one in prepared), "weights")
     numbers = packed.view(np.float32)
     numbers[:] = np.resize(generator.standard_normal(10_000, np.float32), numbers.size)
-    weights = [one.pack(numbers, dict.fromkeys(one.kernels, packed)) for one in prepared]
+    return [
+        partial(one.run, x, one.pack(numbers, dict.fromkeys(one.kernels, packed)), None, output)
+        for one in prepared
+    ]
+
+
+def heats(
+    prepared: list[Prepared], say: Callable[[str], None], choices: Collection[int] = (0,)
+) -> list[float]:
+    """Return the seconds of every candidate; ``choices`` take part in all heats."""
+    every = calls_of(prepared)
     clock = clock_of(prepared[0].choice.threads)
     seconds = [float("inf")] * len(prepared)
     left = list(range(len(prepared)))
     for heat, (rounds, close) in enumerate(_HEATS, 1):
         say(f"heat {heat} of {len(_HEATS)}, {len(left)} candidates")
-        calls = [partial(prepared[i].run, x, weights[i], None, output) for i in left]
+        calls = [every[index] for index in left]
         for index, taken in zip(left, in_turns(calls, clock, (rounds, rounds), each=_CALLS)):
             seconds[index] = min(taken)
         fastest = min(seconds[index] for index in left)

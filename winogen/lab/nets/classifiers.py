@@ -14,9 +14,18 @@ from winogen.lab.nets.blocks import Classifier, ConvBN
 
 def vgg16() -> nn.Sequential:
     """Return the thirteen convolutions and five poolings; (N, 3, H, W) to (N, 512, H/32, W/32)."""
+    return _vgg((2, 2, 3, 3, 3))
+
+
+def vgg19() -> nn.Sequential:
+    """Return VGG-19: three convolutions more than `vgg16`, one on each of the smaller maps."""
+    return _vgg((2, 2, 4, 4, 4))
+
+
+def _vgg(depths: tuple[int, ...]) -> nn.Sequential:
     layers: list[nn.Module] = []
     channels = 3
-    for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+    for width, depth in zip((64, 128, 256, 512, 512), depths):
         for _ in range(depth):
             layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
             channels = width

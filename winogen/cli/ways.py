@@ -1,0 +1,102 @@
+"""`winogen lab ways`: layers by several ways, what plans say of each and how long each takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from winogen.cli.bench import check_outputs
+from winogen.cli.convolution import read, takes
+
+EXAMPLE = "Example: winogen lab ways thesis27 --only 56x56 --timed"
+
+
+@takes("layout tile")
+def ways(
+    layers: str = typer.Argument(
+        None,
+        metavar="[SET|FILE]",
+        help="A layer set as for bench, or a JSON file of layers (default: thesis27).",
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    nets: str = typer.Option(
+        None,
+        metavar="NAMES",
+        help="Instead: the convolutions of whole nets, by im2col, directly and as planned; names "
+        "as for bench --nets.",
+    ),
+    compare: str = typer.Option(
+        "algorithms",
+        metavar="algorithms|edges|borders",
+        help="The best plan of every algorithm; or the usual plan with partial tiles left to "
+        "direct convolution; or with every kind of border.",
+    ),
+    timed: bool = typer.Option(False, "--timed", help="Measure them, in turns, on one thread."),
+    rounds: int = typer.Option(20, min=1, max=10_000, help="With --timed: turns of every way."),
+    markdown: bool = typer.Option(False, "--markdown", help="Print tables as Markdown."),
+    json: Path = typer.Option(None, help="Write the results here."),
+    **options: Any,
+) -> None:
+    """Show multiplications, packed filters and workspace of layers computed in several ways.
+
+    With --timed the times, too: the least of several turns, and how their ratios rank with the
+    size of the map over the pairs of channels, HW/CM.
+    """
+    from winogen.errors import InvalidValue
+    from winogen.lab.bench import report
+    from winogen.lab.bench import ways as found
+    from winogen.lab.bench.ways_tables import render
+    from winogen.progress import telling
+    from winogen.tuning.layers import DEFAULT_SET, chosen_layers
+
+    if compare not in _COMPARED:
+        raise InvalidValue(f"compare: got {compare!r}; allowed: {', '.join(_COMPARED)}")
+    check_outputs(json, None)
+    asked = read(options)
+    if nets is not None:
+        given = {"layers": layers, "only": only, "tile": asked.get("tile")}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidValue(f"{name}: got {value!r}; allowed: none with --nets")
+        _nets(nets, asked.get("layout", "NCHW"), rounds, markdown, json)
+        return
+    tile = asked.get("tile")
+    if tile is not None:
+        tile = (tile, tile) if isinstance(tile, int) else tuple(tile)
+    chosen = chosen_layers(layers or DEFAULT_SET, only)
+    for layer in chosen:
+        if layer.transposed or layer.rank != 2:
+            raise InvalidValue(f"layers: got {layer.name}; allowed: ordinary layers of two axes")
+    with telling("measuring" if timed else "planning") as say:
+        rows = found.compare(
+            chosen,
+            compare,
+            layout=asked.get("layout", "NCHW"),
+            tile=tile,
+            rounds=rounds if timed else 0,
+            say=say,
+        )
+    if not rows:
+        raise InvalidValue(f"layers: got none with tiles; allowed: some, to compare {compare}")
+    if json is not None:
+        report.save({"compare": compare, "layers": rows}, json)
+    typer.echo(render(rows, markdown))
+
+
+_COMPARED = ("algorithms", "edges", "borders")
+
+
+def _nets(names: str, layout: str, rounds: int, markdown: bool, json: Path | None) -> None:
+    """Measure the convolutions of nets, and print them."""
+    from winogen.lab.bench import report
+    from winogen.lab.bench.net_ways import compare_nets, render
+    from winogen.lab.nets import chosen_nets
+    from winogen.progress import telling
+
+    with telling("measuring") as say:
+        rows = compare_nets(chosen_nets([names], say), layout=layout, rounds=rounds, say=say)
+    if json is not None:
+        report.save({"nets": rows}, json, "nets")
+    typer.echo(render(rows, markdown))
