@@ -310,6 +310,18 @@ def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
     subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
 
 
+def test_sve_asks_for_the_length_of_its_vectors(tmp_path, winogen):
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "sve256", "--name", "arm")
+    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "arm.c").read_text()
+    wanted = ("#if defined(__aarch64__) && (!defined(__ARM_FEATURE_SVE) || "
+              "__ARM_FEATURE_SVE_BITS != 256)")  # fmt: skip
+    assert wanted in text and "#pragma GCC target" not in text
+    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "arm.c"]
+    if platform.machine() == "x86_64":  # to pack weights here; vectors are longer than without AVX
+        subprocess.run([*command, "-Wall", "-Werror", "-Wno-psabi"], cwd=tmp_path, check=True)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_levels_of_x86_are_targets_that_compilers_have_by_name(level, tmp_path, winogen):
     if platform.machine() != "x86_64":

@@ -57,6 +57,9 @@ _X86 = ("x86_64-linux-gnu-gcc",)
 # has no other instructions; no emulator at hand has those of the fourth.
 ELSEWHERE = {
     "neon": Elsewhere(("aarch64-linux-gnu-gcc",), ("qemu-aarch64",), _AARCH64),
+    "sve256": Elsewhere(
+        ("aarch64-linux-gnu-gcc",), ("qemu-aarch64", "-cpu", "max,sve256=on"), _AARCH64
+    ),
     "armv7": Elsewhere(("arm-linux-gnueabihf-gcc",), ("qemu-arm",), _ARM),
     "generic": Elsewhere(("arm-linux-gnueabihf-gcc",), ("qemu-arm",), _ARM),
     "wasm": Elsewhere(

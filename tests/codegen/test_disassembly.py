@@ -25,6 +25,11 @@ LIMITS = {
     ("neon", "gemm", "NHWC"): 0.86,
     ("neon", "direct", "NHWC"): 0.81,
     ("neon", "direct", "NCHW"): 0.77,
+    # Numbers are loaded into all lanes, by one instruction, and addressed by another: both run
+    # beside multiply-adds, which are two in a cycle on cores with vectors of this length.
+    ("sve256", "mcmr", "NHWC"): 0.48,
+    ("sve256", "gemm", "NHWC"): 0.51,
+    ("sve256", "direct", "NCHW"): 0.54,
     ("armv7", "mcmr", "NHWC"): 0.71,
     ("armv7", "gemm", "NHWC"): 0.71,
     ("armv7", "direct", "NHWC"): 0.6,
@@ -62,7 +67,8 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     text = ELSEWHERE[isa].disassembled(tmp_path, "kernel.c", *spec.target.flags)
     found = [one for one in loops(text) if one.function == name]
     loop = max(found, key=lambda one: one.arithmetic)
-    assert loop.arithmetic == spec.precision.lanes(spec.target.vector_bytes) * rows * vectors
+    steps = spec.precision.lanes(spec.target.vector_bytes) if spec.target.by_lane else 1
+    assert loop.arithmetic % (steps * rows * vectors) == 0 < loop.arithmetic
     assert loop.loads == loop.stores == 0, loop
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
 

@@ -349,6 +349,7 @@ RESERVED = frozenset(
 )
 
 
+_LENGTH = "sve-vector-bits="
 # By family: how compilers name its CPUs, and whether they lack instructions. Files of these may be
 # compiled elsewhere, too, to pack weights, so that instructions are missed on these CPUs alone.
 _ONLY_THERE = {
@@ -360,12 +361,16 @@ _ONLY_THERE = {
 def _target_text(target: Target) -> dict[str, Any]:
     """How the C says which instructions it needs: as flags, gcc features, and a test by macros."""
     features = [flag.removeprefix("-m") for flag in target.flags if flag.startswith("-m")]
+    sized = any(name.startswith(_LENGTH) for name in features)
+    only, missing = "", _continued(" || ".join(_lacks(features)))
     if target.family in _ONLY_THERE:
         cpu, missing = _ONLY_THERE[target.family]
         only = f"defined({cpu}) && "
-    else:
-        only, missing = "", _continued(" || ".join(_lacks(features)))
-    if target.family == "wasm":  # which gcc does not compile for
+    elif sized:
+        only, missing = "defined(__aarch64__) && ", f"({missing})"
+    # What gcc cannot be told in a file: it does not compile for WebAssembly, and takes the length
+    # of SVE's vectors as a flag only.
+    if target.family == "wasm" or sized:
         features = []
     lines = wrapped(features, 22, ", ").split("\n") if features else []
     return {
@@ -384,4 +389,8 @@ def _lacks(features: Sequence[str]) -> list[str]:
     # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
     arm = [name for name in features if name.startswith("arch=")]
     macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
-    return [f"!defined({macro})" for macro in macros]
+    lengths = [name.removeprefix(_LENGTH) for name in features if name.startswith(_LENGTH)]
+    return [
+        *(f"!defined({macro})" for macro in macros),
+        *(f"__ARM_FEATURE_SVE_BITS != {bits}" for bits in lengths),
+    ]

@@ -211,6 +211,14 @@ TARGETS: dict[str, Target] = {
         Target(
             "sse2", 16, 16, ("-msse2",), dots="madd", family="x86", reported=frozenset({"sse2"})
         ),
+        # Vectors of SVE have the length that compilers are told. CPUs do not report theirs, so that
+        # none is taken for one of these unasked.
+        Target(
+            *("sve256", 32, 32, ("-march=armv8.2-a+sve", "-msve-vector-bits=256")),
+            family="arm",
+            reported=frozenset({"sve_of_256_bits"}),
+            includes="generic",
+        ),
         Target(
             *("neon", 16, 32, ()),
             by_lane=True,
