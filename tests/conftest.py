@@ -1,7 +1,6 @@
 """Settings shared by all tests: the same examples and the same plans on every run and machine."""
 
 import os
-import re
 import subprocess
 import sys
 import zlib
@@ -98,10 +97,10 @@ def share_of(item, shares):
 def names_isa(item):
     """Whether one of a test's parameters is a target, or the name of one with its extensions."""
     from winogen.records import TARGETS, Target
+    from winogen.records.target import spelled
 
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return any(
-        isinstance(value, Target)
-        or (isinstance(value, str) and re.split("[+-]", value)[0] in TARGETS)
+        isinstance(value, Target) or (isinstance(value, str) and spelled(value)[0] in TARGETS)
         for value in values
     )

@@ -1,6 +1,7 @@
 """winogen generate: the pair of files compiles by itself and computes the layer."""
 
 import ctypes
+import platform
 import subprocess
 
 import numpy as np
@@ -9,6 +10,7 @@ from conv.activations import TRIALS, activate
 from kernels.turns import first
 
 from winogen.records import ACTIVATIONS
+from winogen.records.target import LEVELS
 from winogen.toolchain import find_compiler, host_target, host_targets
 
 HERE = [target.name for target in host_targets()]
@@ -296,6 +298,47 @@ def test_armv7_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
     assert "#elif defined(__arm__) && !defined(__ARM_NEON)\n#error" in head
     command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "arm.c"]
     subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
+
+
+def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "wasm", "--name", "web")
+    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "web.c").read_text()
+    wanted = '#if defined(__wasm__) && !defined(__wasm_simd128__)\n#error "compile with -msimd128"'
+    assert wanted in text and "#pragma GCC target" not in text
+    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "web.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
+
+
+def test_sve_asks_for_the_length_of_its_vectors(tmp_path, winogen):
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "sve256", "--name", "arm")
+    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "arm.c").read_text()
+    wanted = ("#if defined(__aarch64__) && (!defined(__ARM_FEATURE_SVE) || "
+              "__ARM_FEATURE_SVE_BITS != 256)")  # fmt: skip
+    assert wanted in text and "#pragma GCC target" not in text
+    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "arm.c"]
+    if platform.machine() == "x86_64":  # to pack weights here; vectors are longer than without AVX
+        subprocess.run([*command, "-Wall", "-Werror", "-Wno-psabi"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_levels_of_x86_are_targets_that_compilers_have_by_name(level, tmp_path, winogen):
+    if platform.machine() != "x86_64":
+        pytest.skip("compiles for this machine")
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", level, "--dtype", "float16")
+    assert winogen("generate", *words, "--name", "one", "-o", tmp_path).exit_code == 0
+    # As clang would: the file sets no flags of its own, and asks for no more than the level has.
+    text = (tmp_path / "one.c").read_text()
+    assert "defined(__GNUC__) && !defined(__clang__)" in text
+    (tmp_path / "one.c").write_text(text.replace("defined(__GNUC__) && !defined(__clang__)", "0"))
+    march = f"-march={level}"
+    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", march, "one.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    refused = subprocess.run(
+        [*command, "-mno-sse4.2"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "compile with -m" in refused.stderr
 
 
 def test_a_layer_or_a_model(refused, winogen, tmp_path):

@@ -4,7 +4,9 @@
  * with loops over single numbers. */
 
 #include <math.h>
+#ifndef NO_THREADS
 #include <pthread.h>
+#endif
 #ifdef NO_GUARDS
 #define __asan_poison_memory_region(from, bytes) ((void)(from), (void)(bytes))
 #define __asan_unpoison_memory_region __asan_poison_memory_region
@@ -85,15 +87,23 @@ static void run(int i, winogen_call *c)
 
 #include "definition.h"
 
+#ifdef NO_THREADS
+static void begin(void) {}    /* a kernel calls one member after the other, unless told otherwise */
+#else
 typedef void team(void (*)(void *, int64_t), void *, int64_t, int);
 team winogen_on_threads;
 void winogen_use_team(team *);
 void winogen_threads_begin(void *);
-
-int main(void)
+static void begin(void)
 {
     winogen_threads_begin((void *)pthread_create);
     winogen_use_team(winogen_on_threads);
+}
+#endif
+
+int main(void)
+{
+    begin();
     const int count = (int)(sizeof calls / sizeof calls[0]);
     for (int i = 0; i < count; i++) {
         const int wrong = failed(i, (unsigned)i);

@@ -134,11 +134,16 @@ def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS, el
     threads = str(resources.folder("csrc") / "threads.c")
     if elsewhere:
         words = ("-ffp-contract=fast", *WARNINGS, *spec.target.flags)
-        elsewhere.compile(folder, "-O1", *words, "-c", "kernel.c", threads)
-        elsewhere.compile(folder, "-O2", "-DNO_GUARDS", *WARNINGS, "-c", "driver.c")
-        objects = ("kernel.o", "threads.o", "driver.o")
-        elsewhere.compile(folder, "-static", "-pthread", *objects, "-o", "driver", "-lm")
-        drive(folder, spec, calls, [elsewhere.runner, "./driver"])
+        elsewhere.compile(folder, "-O1", *words, "-c", "kernel.c")
+        how, objects = ["-DNO_GUARDS"], ["kernel.o", "driver.o"]
+        if elsewhere.threads:
+            elsewhere.compile(folder, "-O1", *WARNINGS, "-c", threads)
+            objects.append("threads.o")
+        else:
+            how.append("-DNO_THREADS")
+        elsewhere.compile(folder, "-O2", *how, *WARNINGS, "-c", "driver.c")
+        elsewhere.compile(folder, *elsewhere.linking, *objects, "-o", "driver", "-lm")
+        drive(folder, spec, calls, [*elsewhere.runner, "./driver"])
         return
     flags = (*sanitizers, *WARNINGS, *spec.target.flags)
     compile_c(folder, "-O0", "-g1", *flags, "-c", "kernel.c", threads)

@@ -13,12 +13,15 @@ from itertools import accumulate, product
 from math import prod
 
 import pytest
+from codegen import sanitized_quantized
 from codegen.elsewhere import ELSEWHERE
 from codegen.sanitized_convolution import check
 from kernels.samples import LAYOUTS, TILES, borders, cuts, products_of, reaching
 
 from winogen import kernels
 from winogen.codegen.transforms import load
+from winogen.conv import arguments
+from winogen.kernels.dots import DOTS
 from winogen.records import TARGETS, Precision
 
 # Those whose products are not of integers with steps, which rounds.
@@ -27,12 +30,21 @@ VARIANTS = [
     for variant in kernels.variants().values()
     if products_of(variant, "float32") is None and variant.computes(Precision.of("float32"))
 ]
-DRAWS = int(os.environ.get("WINOGEN_DRAWS", "1"))  # kernels of each instruction set
+DRAWS = int(os.environ.get("WINOGEN_DRAWS", "1"))  # kernels of ARM's instruction sets,
+FEWER = max(1, DRAWS // 4)  # of each other, and of instructions that multiply bytes
 MOST, PRODUCTS = 120, 10_000_000  # calls of each, and products of all of them
 
 
 # Points by whose transforms integers stay integers, by how many there are.
 POINTS = {2: "0,inf", 3: "0,1,inf", 4: "0,1,-1,inf", 5: "0,1,-1,2,inf", 6: "0,1,-1,2,-2,inf"}
+
+
+# Instruction sets with the numbers of their draws.
+DRAWN = [
+    (isa, draw)
+    for isa in ELSEWHERE
+    for draw in range(DRAWS if isa in ("neon", "armv7", "generic") else FEWER)
+]
 
 
 def exactly(work):
@@ -56,7 +68,7 @@ def drawn(isa, seed):
     for variant in VARIANTS[first:] + VARIANTS[:first]:
         kinds = list(product(LAYOUTS, ("float32", "float64"), borders(variant), TILES))
         for layout, dtype, border, tile in chance.sample(kinds, len(kinds)):
-            found = reaching(variant, layout, dtype, TARGETS[isa], border, tile)
+            found = reaching(variant, layout, dtype, arguments.target(isa), border, tile)
             if found:
                 works = chance.choice(list(found.values()))
                 calls = [exactly(one) for work in works for one in cuts(work)]
@@ -64,11 +76,25 @@ def drawn(isa, seed):
     raise AssertionError(f"no kernel for {isa}")
 
 
-@pytest.mark.parametrize("draw", range(DRAWS))
-@pytest.mark.parametrize("isa", ELSEWHERE)
+@pytest.mark.parametrize("isa, draw", DRAWN)
 def test_integers_stay_integers(isa, draw, tmp_path, seed):
     other = ELSEWHERE[isa]
-    other.need(other.runner)
+    other.need(other.runner[0])
     works = drawn(isa, seed + draw)
     check(tmp_path, works, exact=True, elsewhere=other)
     print(f"{len(works)} calls of {works[0].variant} are right")
+
+
+# Instructions that multiply bytes, of CPUs that this machine is not.
+BYTES = [dot for dot in DOTS if dot.target in ELSEWHERE]
+
+
+@pytest.mark.parametrize("draw", range(FEWER))
+@pytest.mark.parametrize("dot", BYTES, ids=lambda dot: f"{dot.target}-{dot.name}")
+def test_bytes_stay_bytes(dot, draw, tmp_path, seed):
+    other = ELSEWHERE[dot.target]
+    other.need(other.runner[0])
+    specs = list(sanitized_quantized.kinds(TARGETS[dot.target], dot))
+    spec = specs[(seed + draw) % len(specs)]
+    count = sanitized_quantized.check(tmp_path, replace(spec, rows=3), elsewhere=other)
+    print(f"{count} calls of {spec.name} are right")

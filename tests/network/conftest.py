@@ -25,8 +25,10 @@ def make():
         words = [f"CC={' '.join(find_compiler().command)}"]
         if isa is not None:
             other = ELSEWHERE[isa]
-            other.need(other.runner)
-            words = [f"CC={other.compiler}", f"RUN={other.runner} -L {other.root}"]
+            other.need(other.runner[0])
+            root = f" -L {other.root}" if other.root else ""
+            words = [f"CC={' '.join(other.compiler)}", f"RUN={' '.join(other.runner)}{root}"]
+            words += [f"AR={other.archiver}"]
         command = ["make", "-s", target, f"CFLAGS={flags} {STRICT}", *words]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -20,6 +20,7 @@ from winogen.cli.convolution import (
 )
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
+from winogen.records.target import LEVELS
 
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
@@ -31,8 +32,8 @@ _OUTPUT = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to wri
 _ISA = typer.Option(
     None,
     metavar="ISA",
-    help=f"{', '.join(TARGETS)} (default: what this CPU has); with extensions as "
-    "avx512+vnni, avx2+avxvnni and neon+dotprod.",
+    help=f"{', '.join(TARGETS)}, {', '.join(LEVELS)} (default: what this CPU has); with extensions "
+    "as avx512+vnni, avx2+avxvnni and neon+dotprod.",
 )
 _THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")
 _NAME = typer.Option(

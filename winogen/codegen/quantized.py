@@ -39,6 +39,7 @@ def context(spec: QuantizedSpec) -> dict[str, Any]:
         "dot": spec.dot.name,
         "x86": spec.target.family == "x86",
         "arm": spec.target.family == "arm",
+        "wasm": spec.target.family == "wasm",
         "depthwise": depthwise,
         "what": spec.dot.what,
         "together": spec.dot.together,

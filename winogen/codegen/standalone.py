@@ -349,21 +349,48 @@ RESERVED = frozenset(
 )
 
 
+_LENGTH = "sve-vector-bits="
+# By family: how compilers name its CPUs, and whether they lack instructions. Files of these may be
+# compiled elsewhere, too, to pack weights, so that instructions are missed on these CPUs alone.
+_ONLY_THERE = {
+    "arm32": ("__arm__", "!defined(__ARM_NEON)"),
+    "wasm": ("__wasm__", "!defined(__wasm_simd128__)"),
+}
+
+
 def _target_text(target: Target) -> dict[str, Any]:
     """How the C says which instructions it needs: as flags, gcc features, and a test by macros."""
     features = [flag.removeprefix("-m") for flag in target.flags if flag.startswith("-m")]
-    macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in features if "=" not in name]
-    # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
-    arm = [name for name in features if name.startswith("arch=")]
-    macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
-    # What 32-bit ARM needs is left out where the file is compiled elsewhere, to pack weights.
-    only = "defined(__arm__) && " if target.family == "arm32" else ""
-    macros += ["__ARM_NEON"] if only else []
+    sized = any(name.startswith(_LENGTH) for name in features)
+    only, missing = "", _continued(" || ".join(_lacks(features)))
+    if target.family in _ONLY_THERE:
+        cpu, missing = _ONLY_THERE[target.family]
+        only = f"defined({cpu}) && "
+    elif sized:
+        only, missing = "defined(__aarch64__) && ", f"({missing})"
+    # What gcc cannot be told in a file: it does not compile for WebAssembly, and takes the length
+    # of SVE's vectors as a flag only.
+    if target.family == "wasm" or sized:
+        features = []
     lines = wrapped(features, 22, ", ").split("\n") if features else []
     return {
         "only": only,
         "licences": [flag.removeprefix("-f") for flag in target.flags if flag.startswith("-f")],
         "flags": _continued(" ".join(target.flags)),
         "features": [line.strip(" ,").replace(" ", "") for line in lines],
-        "missing": only + _continued(" || ".join(f"!defined({macro})" for macro in macros)),
+        "missing": only + missing if missing else "",
     }
+
+
+def _lacks(features: Sequence[str]) -> list[str]:
+    """Conditions of which one holds where a compiler was not asked for all of these features."""
+    names = [name for name in features if "=" not in name]
+    macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in names]
+    # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
+    arm = [name for name in features if name.startswith("arch=")]
+    macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
+    lengths = [name.removeprefix(_LENGTH) for name in features if name.startswith(_LENGTH)]
+    return [
+        *(f"!defined({macro})" for macro in macros),
+        *(f"__ARM_FEATURE_SVE_BITS != {bits}" for bits in lengths),
+    ]

@@ -25,7 +25,7 @@ from winogen.records import (
     Epilogue,
     Target,
 )
-from winogen.records.target import spelled
+from winogen.records.target import LEVELS, spelled
 from winogen.typing import Layout, Layout1d, Layout2d, Layout3d
 
 # By rank; channels first, then channels last.
@@ -59,7 +59,7 @@ def target(isa: str) -> Target:
     """Return an instruction set of `TARGETS` with its extensions, as "avx512" or "avx512+vnni"."""
     name, extensions = spelled(isa)
     # Named whole where the part before a sign is no target: "cortex-m4" is none, not "cortex".
-    return TARGETS[name if name in TARGETS else choice("isa", isa, tuple(TARGETS))].adjusted(
+    return TARGETS[name if name in TARGETS else choice("isa", isa, (*TARGETS, *LEVELS))].adjusted(
         extensions
     )
 

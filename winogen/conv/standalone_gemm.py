@@ -7,7 +7,7 @@ from typing import Any
 from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
-from winogen.records import TARGETS, Machine, Precision
+from winogen.records import Machine, Precision
 from winogen.toolchain import host_target
 
 
@@ -42,7 +42,7 @@ def standalone_gemm(
         for what, size in (("m", m), ("n", n), ("k", k))
     )
     dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
-    target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
+    target = host_target() if isa is None else arguments.target(isa)
     epilogue = arguments.activation(activation)
     work = GemmWork(
         GemmSpec(Precision.of(dtype), target, tuning(target, n, dtype)),

@@ -39,6 +39,7 @@ DOTS = (
     Dot("pmaddwd", "avx2", (), 2, True, "vpmaddwd", adds=1),
     Dot("pmaddwd", "sse2", (), 2, True, "pmaddwd", adds=1),
     Dot("smlal", "neon", (), 2, True, "smlal", 6),
+    Dot("dot_i16x8", "wasm", (), 2, True, "i32x4.dot_i16x8_s", adds=1),
     Dot("plain", "generic", (), 2, True, "plain C", 12),
 )
 

@@ -27,7 +27,7 @@ _PLACE = 24  # bytes of where a tile goes
 _AT_ONCE = 10 << 10  # bytes of tiles before they are rounded: a part of L1, beside their words
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
-_INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
+_INSTRUCTIONS = {"madd": 2, "smlal": 2, "dot_i16x8": 2, "": 6}
 # Instructions by which a vector of channels is squared and added to others, scaled and rounded, and
 # joined to another; by which vectors become one whose lanes are the sums of each; and by which a
 # lane gets the inverse root of its sum.

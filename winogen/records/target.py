@@ -68,13 +68,14 @@ class Target:
     # Arithmetic takes one lane of a register for all lanes. On 32-bit ARM such a multiply-add
     # rounds twice, which bounds of errors allow.
     by_lane: bool = False
-    dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
+    dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "dot_i16x8", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     load_mask: int = 0  # bytes of what says which lanes a load reads; 0: it reads all
     flushes: bool = True  # can be told to take denormals for zeros
     halves: bool = False  # instructions make float32 of float16 and back
     shuffles: bool = False  # an instruction shuffles bytes
-    family: str = field(default="", repr=False)  # "x86", "arm" or "arm32"; "" for any CPU
+    # "x86", "arm", "arm32" or "wasm"; "" for any CPU.
+    family: str = field(default="", repr=False)
     # What a CPU must report before code for the target may run on it: archspec's feature names.
     reported: frozenset[str] = field(default=frozenset(), repr=False)
     # A target all of whose instructions it has, and uses where it has no better ones.
@@ -210,6 +211,14 @@ TARGETS: dict[str, Target] = {
         Target(
             "sse2", 16, 16, ("-msse2",), dots="madd", family="x86", reported=frozenset({"sse2"})
         ),
+        # Vectors of SVE have the length that compilers are told. CPUs do not report theirs, so that
+        # none is taken for one of these unasked.
+        Target(
+            *("sve256", 32, 32, ("-march=armv8.2-a+sve", "-msve-vector-bits=256")),
+            family="arm",
+            reported=frozenset({"sve_of_256_bits"}),
+            includes="generic",
+        ),
         Target(
             *("neon", 16, 32, ()),
             by_lane=True,
@@ -237,16 +246,43 @@ TARGETS: dict[str, Target] = {
             reported=frozenset({"neon", "vfpv4"}),
             includes="generic",
         ),
+        # A product and its sum round twice, which bounds of errors allow. Engines map its locals to
+        # the registers of the CPU, of which x86 has 16. No CPU reports it, so none runs it unasked.
+        Target(
+            *("wasm", 16, 16, ("-msimd128",)),
+            dots="dot_i16x8",
+            flushes=False,
+            shuffles=True,
+            family="wasm",
+            reported=frozenset({"simd128"}),
+            includes="generic",
+        ),
         Target("generic", 16, 16, ()),
     )
+}
+
+
+# The levels of x86-64, as the psABI defines them and compilers know them (-march=x86-64-v3): the
+# target of which every CPU of a level has all instructions, and what a level adds to the target.
+LEVELS: dict[str, str] = {
+    "x86-64-v2": "sse4.2",
+    "x86-64-v3": "avx2+f16c",
+    "x86-64-v4": "avx512+f16c",
 }
 
 
 def spelled(text: str) -> tuple[str, str]:
     """Return the name of a target and the changes that `Target.adjusted` takes.
 
+    ``text`` begins with the name of a target, or of one of the `LEVELS`.
+
     >>> spelled("avx512+vnni")
     ('avx512', '+vnni')
+    >>> spelled("x86-64-v3-f16c")
+    ('avx2', '+f16c-f16c')
     """
+    for level, meant in LEVELS.items():
+        if re.match(f"{level}([+-]|$)", text):
+            text = meant + text[len(level) :]
     name = re.split("[+-]", text, maxsplit=1)[0]
     return name, text[len(name) :]

@@ -46,9 +46,9 @@ _X86 = _Syntax(
     r"j\w+\s+(?:0x)?([0-9a-f]+)",
 )
 _ARM = _Syntax(
-    r"(fadd|fsub|fmul|fmla|fmls|fdiv|[su]dot)\s+v",
-    r"ld[rp]\s+q\d+,.*\[(sp|x29)",
-    r"st[rp]\s+q\d+,.*\[(sp|x29)",
+    r"(fadd|fsub|fmul|fmla|fmls|fdiv|[su]dot)\s+[vz]",
+    r"ld(r|p|1\w*)\s+\{?[qz]\d+.*,.*\[(sp|x29)",
+    r"st(r|p|1\w*)\s+\{?[qz]\d+.*,.*\[(sp|x29)",
     r"(?:b\.?\w*|cbn?z|tbn?z)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b",
 )
 _ARM32 = _Syntax(
