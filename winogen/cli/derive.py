@@ -96,6 +96,12 @@ def derive(
     channels: int = typer.Option(
         1, min=1, help="Channels whose products are summed, with --format fixed."
     ),
+    lanes: int = typer.Option(
+        None,
+        metavar="8|16",
+        help="With --format fixed, lanes of so many bits (Q7, Q15): in place of wider operands, "
+        "transforms are scaled down by rounding shifts, with a bound of the error.",
+    ),
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
     ),
@@ -130,6 +136,10 @@ def derive(
         raise InvalidValue(
             "filter_bits: got it without bits; allowed: with them, or --format fixed"
         )
+    if lanes is not None and (format is not Format.fixed or bits or filter_bits or channels > 1):
+        raise InvalidValue(
+            f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
+        )
     if channels > 1 and format is not Format.fixed:
         raise InvalidValue(f"channels: got it with --format {format.value}; allowed: with fixed")
     if order != "program" and (format is Format.fixed or bits is not None):
@@ -138,6 +148,9 @@ def derive(
         )
     if format is Format.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
+        if lanes is not None:
+            typer.echo(_narrow(algorithm, points, moduli, lanes), nl=False)
+            return
         both = bits or 8, filter_bits or bits or 8
         typer.echo(_integers(algorithm, points, moduli, both, channels), nl=False)
         return
@@ -257,6 +270,25 @@ def _integers(
         name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
         name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
         return fixed.render(made, widths, name, command)
+
+
+def _narrow(
+    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, lanes: int
+) -> str:
+    """A header that computes in lanes of so many bits, with rounding shifts."""
+    from winogen.codegen import transforms
+    from winogen.codegen.lanes import render
+    from winogen.fixed import integral
+    from winogen.progress import working
+
+    m, r = algorithm.m, algorithm.r
+    origin = {"points": algorithm.points, "moduli": algorithm.moduli}
+    given = {"points": points, "moduli": moduli}
+    made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
+    command = transforms.derive_command(m, r, "fixed", made_of, stride=algorithm.stride)
+    name = f"{transforms.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
+    with working(f"searching for short programs of F({m}, {r})"):
+        return render(integral(algorithm), lanes, name, f"{command} --lanes {lanes}")
 
 
 def _widths(algorithm: BilinearAlgorithm, bits: tuple[int, int]) -> str:
