@@ -29,6 +29,7 @@ LAYERS = (16, 32, 32), (8, 64, 64), (28, 16, 16)  # pixels a side, channels, fil
 ALGORITHMS = {
     "F(2x2,3x3)": lambda: cook_toom(2, 3),
     "F(4x4,3x3)": lambda: winograd(4, 3, "x, x-1, x+1, x^2+1, inf"),
+    "by points": lambda: cook_toom(4, 3, "0, 1, -1, 1/2, -2, inf"),
 }
 _FLAGS = "-O3 -mcpu=cortex-m4 -mthumb -mfloat-abi=soft --specs=rdimon.specs".split()
 _MACHINE = "-M mps2-an386 -cpu cortex-m4 -icount shift=0 -semihosting -nographic".split()

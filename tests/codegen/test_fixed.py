@@ -55,7 +55,7 @@ _ARM, _QEMU = "arm-linux-gnueabihf-gcc", "qemu-arm"
 CASES = {  # what makes an algorithm, the bits of its inputs, channels, and bits of words and sums
     "f2_3": (lambda: cook_toom(2, 3), 8, 3640, (16, 32)),
     "f4_3": (lambda: winograd(4, 3, GAUSSIAN), 8, 910, (16, 32)),
-    "odd": (lambda: cook_toom(3, 3, "0, 1, -1, 2, inf"), 8, 3640, (16, 32)),
+    "odd": (lambda: cook_toom(4, 3, "0, 1, -1, 1/2, -2, inf"), 8, 3640, (16, 32)),
     "many channels": (lambda: cook_toom(2, 3), 8, 3641, (16, 64)),
     "fractions": (lambda: cook_toom(3, 2, FRACTIONS), 8, 5, (32, 64)),
     "16 bits": (lambda: cook_toom(2, 2), 16, 40, (32, 64)),

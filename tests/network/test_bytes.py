@@ -15,6 +15,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from winogen.errors import InvalidValue
 from winogen.network import generate
+from winogen.network.bytes_graph import After, Convolution, Map, Step, Window
+from winogen.network.bytes_tiles import chosen
 
 KINDS = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
 
@@ -165,3 +167,65 @@ def test_the_net_of_digits_fits_a_cortex_m4():
     assert np.abs(done.scores - done.expected).max() <= 1.001 * done.step
     assert done.arrays + done.stack < 16 * 1024
     assert done.instructions.max() < done.direct  # which has one layer only
+
+
+def three_by_three(shape, filters=24):
+    """Layers of 3x3 taps: padded on all sides, on one, and not; codes with zero points."""
+    net = net_of()
+    x = net.node("Relu", net.conv("x", shape[1], filters))
+    y = net.node("Conv", x, net.constant(net.weights(23, filters, 3, 3)), pads=[2, 0, 0, 1])
+    y = net.node("Conv", net.node("Relu", y), net.constant(net.weights(24, 23, 3, 3)))
+    y = net.node("Conv", y, net.constant(net.weights(4, 24, 3, 3)), strides=[2, 2])
+    return net.model(y, shape=list(shape))
+
+
+def test_tiles_give_the_codes_of_direct_convolution(tmp_path, make, ends):
+    shape = (2, 3, 16, 16)
+    model = quantized(three_by_three(shape), shape, tmp_path)
+    direct = generate(model, isa="generic")
+    assert not any("tiles" in name for name in direct.contents)
+    x = 2 * np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    x[0, 0, :3] *= 100  # beyond all codes
+    count = 2 * 4 * 6 * 6
+    direct.write(tmp_path / "direct")
+    wanted = ends(tmp_path / "direct", x, count, make)
+    assert np.unique(wanted).size > 9
+    weights, known = direct.weight_bytes, set()
+    for limit in (weights, weights + 15_000, weights + 99_000):
+        files = generate(model, isa="generic", flash_limit=limit)
+        assert files.weight_bytes <= limit and files.direct_products == direct.products
+        assert (files.products < direct.products) == (limit > weights)
+        called = [f"net_convolve_{one}(&" for one in ("f2_3", "f4_3")]
+        known |= {one for one in called if one.encode() in files.contents["net.c"]}
+        if limit > weights:
+            folder = tmp_path / str(limit)
+            files.write(folder)
+            assert (ends(folder, x, count, make) == wanted).all()
+    assert len(known) == 2
+    with pytest.raises(InvalidValue, match=f"flash_limit: got {weights - 1}; allowed: at least"):
+        generate(model, isa="generic", flash_limit=weights - 1)
+
+
+def test_only_layers_that_are_exact_have_tiles():
+    """Two results of the largest sums: 32 bits hold 4 times the first, not the second."""
+    for channels, tiled in ((3640, True), (3700, False)):
+        arrays = (
+            np.full((16, channels, 3, 3), -128, np.int8),
+            np.zeros(16, np.int32),
+            np.ones(16, np.float32),
+        )
+        op = Convolution(Window((3, 3)), After(0, 0), *arrays, 1)
+        step = Step("layer", op, (Map(0, channels, 10, 10),), Map(1, 16, 8, 8))
+        assert bool(chosen([step], 0, 10**9)) == tiled
+        assert not chosen([step], 0, None)
+
+
+def test_a_cortex_m4_takes_fewer_instructions_by_tiles(monkeypatch):
+    scripts = Path(__file__).parents[2] / "scripts"
+    monkeypatch.syspath_prepend(scripts)
+    script = importlib.import_module("tiles_on_m4")
+    if missing := [tool for tool in script.TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}")
+    direct, tiles = script.counted(7, 26, 31)  # exits where codes differ
+    assert 0 < tiles.instructions < direct.instructions
+    assert tiles.products < direct.products and tiles.constants > direct.constants

@@ -19,6 +19,7 @@ from winogen.cli import (
     derive,
     doctor,
     explain,
+    fixed,
     front,
     generate,
     loops,
@@ -90,6 +91,7 @@ _MODELS = "Models"
 _LABORATORY = "Figures and pictures"
 
 app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
+app.command(epilog=fixed.EXAMPLE, rich_help_panel=_EXACT)(fixed.fixed)
 app.command(epilog=search.EXAMPLE, rich_help_panel=_EXACT)(search.search)
 app.command(epilog=verify.EXAMPLE, rich_help_panel=_EXACT)(verify.verify)
 app.add_typer(transforms.app, name="transforms", rich_help_panel=_EXACT)

@@ -90,8 +90,17 @@ def derive(
         help="Integers of so many bits as inputs and filters: how wide all becomes. With --format "
         "fixed, 8 by default.",
     ),
+    filter_bits: int = typer.Option(
+        None, min=2, max=16, help="Bits of the filters, where they have others than inputs."
+    ),
     channels: int = typer.Option(
         1, min=1, help="Channels whose products are summed, with --format fixed."
+    ),
+    lanes: int = typer.Option(
+        None,
+        metavar="8|16",
+        help="With --format fixed, lanes of so many bits (Q7, Q15): in place of wider operands, "
+        "transforms are scaled down by rounding shifts, with a bound of the error.",
     ),
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
@@ -123,6 +132,14 @@ def derive(
         raise InvalidValue(
             f"bits: got it with --format {format.value}; allowed: with text and fixed"
         )
+    if filter_bits is not None and bits is None and format is not Format.fixed:
+        raise InvalidValue(
+            "filter_bits: got it without bits; allowed: with them, or --format fixed"
+        )
+    if lanes is not None and (format is not Format.fixed or bits or filter_bits or channels > 1):
+        raise InvalidValue(
+            f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
+        )
     if channels > 1 and format is not Format.fixed:
         raise InvalidValue(f"channels: got it with --format {format.value}; allowed: with fixed")
     if order != "program" and (format is Format.fixed or bits is not None):
@@ -131,7 +148,11 @@ def derive(
         )
     if format is Format.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
-        typer.echo(_integers(algorithm, points, moduli, bits or 8, channels), nl=False)
+        if lanes is not None:
+            typer.echo(_narrow(algorithm, points, moduli, lanes), nl=False)
+            return
+        both = bits or 8, filter_bits or bits or 8
+        typer.echo(_integers(algorithm, points, moduli, both, channels), nl=False)
         return
     default = points is moduli is None and order == "program"
     if format.has_programs_only and default and transforms.is_shipped(m, r, stride=stride):
@@ -156,7 +177,7 @@ def derive(
         else:
             typer.echo(_text(algorithm, programs, stages, source, order))
             if bits is not None:
-                typer.echo(_widths(algorithm, bits))
+                typer.echo(_widths(algorithm, (bits, filter_bits or bits)))
 
 
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
@@ -225,9 +246,13 @@ def _file(
 
 
 def _integers(
-    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, bits: int, channels: int
+    algorithm: BilinearAlgorithm,
+    points: str | None,
+    moduli: str | None,
+    bits: tuple[int, int],
+    channels: int,
 ) -> str:
-    """A header that computes in integers."""
+    """A header that computes in integers; ``bits``: of inputs and of filters."""
     from winogen.codegen import fixed, transforms
     from winogen.fixed import integral
     from winogen.progress import working
@@ -237,33 +262,56 @@ def _integers(
     given = {"points": points, "moduli": moduli}
     made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
     command = transforms.derive_command(m, r, "fixed", made_of, stride=stride)
-    command += f" --bits {bits}" + (f" --channels {channels}" if channels > 1 else "")
+    command += f" --bits {bits[0]}" + (f" --filter-bits {bits[1]}" if bits[1] != bits[0] else "")
+    command += f" --channels {channels}" if channels > 1 else ""
     made = integral(algorithm)
     with working(f"searching for short programs of F({m}, {r})"):
-        widths = fixed.widths(made, bits, bits, channels)
-        name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits}"
+        widths = fixed.widths(made, *bits, channels)
+        name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
+        name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
         return fixed.render(made, widths, name, command)
 
 
-def _widths(algorithm: BilinearAlgorithm, bits: int) -> str:
-    """What integers of so many bits become."""
+def _narrow(
+    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, lanes: int
+) -> str:
+    """A header that computes in lanes of so many bits, with rounding shifts."""
+    from winogen.codegen import transforms
+    from winogen.codegen.lanes import render
+    from winogen.fixed import integral
+    from winogen.progress import working
+
+    m, r = algorithm.m, algorithm.r
+    origin = {"points": algorithm.points, "moduli": algorithm.moduli}
+    given = {"points": points, "moduli": moduli}
+    made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
+    command = transforms.derive_command(m, r, "fixed", made_of, stride=algorithm.stride)
+    name = f"{transforms.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
+    with working(f"searching for short programs of F({m}, {r})"):
+        return render(integral(algorithm), lanes, name, f"{command} --lanes {lanes}")
+
+
+def _widths(algorithm: BilinearAlgorithm, bits: tuple[int, int]) -> str:
+    """What inputs and filters of so many bits become."""
     from winogen.codegen.fixed import told, with_fewer_bits
     from winogen.fixed import integral
     from winogen.fixed.ranges import signed
 
-    made, given = integral(algorithm), signed(bits)
+    made, (inputs, filters) = integral(algorithm), map(signed, bits)
     rows = [["integers", "one axis", "bits", "both axes", "bits"]]
-    rows += [["inputs", str(given), str(bits), str(given), str(bits)]]
-    for kind in ("input", "filter"):
+    rows += [["inputs", *[str(inputs), str(bits[0])] * 2]]
+    if filters != inputs:
+        rows += [["filters", *[str(filters), str(bits[1])] * 2]]
+    for kind, given in (("input", inputs), ("filter", filters)):
         one, both = (made.operands(kind, given, axes) for axes in (1, 2))
         rows += [[f"transformed {kind}s", str(one), str(one.bits), str(both), str(both.bits)]]
     rows += [["scale of results", made.spelled(1), "", made.spelled(2), ""]]
     for sums in (32, 64):
-        most = [str(made.channels(given, given, sums, axes)) for axes in (1, 2)]
+        most = [str(made.channels(inputs, filters, sums, axes)) for axes in (1, 2)]
         rows += [[f"channels, sums of {sums} bits", most[0], "", most[1], ""]]
     lines = ["", *aligned(rows, 1, "  ")]
-    fewer = with_fewer_bits(made, given, given)
-    return "\n".join([*lines, *([f"  {told(fewer, given, given)}"] if fewer else [])])
+    fewer = with_fewer_bits(made, inputs, filters)
+    return "\n".join([*lines, *([f"  {told(fewer, inputs, filters)}"] if fewer else [])])
 
 
 def _json(algorithm: BilinearAlgorithm, programs: Programs | None, order: str) -> str:

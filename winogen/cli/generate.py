@@ -71,6 +71,12 @@ def generate(
         help="With a model, where its weights are: const (an array in C), object (an object file) "
         "or file (which the caller maps) (default: const).",
     ),
+    flash_limit: int = typer.Option(
+        None,
+        metavar="BYTES",
+        help="With a quantized model, what its constants may take: as far as they fit, 3x3 layers "
+        "are computed by Winograd in integers, with the same codes (default: all are direct).",
+    ),
     dtype: str = typer.Option(
         None,
         metavar="TYPE",
@@ -114,9 +120,11 @@ def generate(
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"input": input, "weight": weight, **kind, **options, **others}
-        _generate_network(model, output, input_shape, weights, _given(layer))
+        of_model = _given({"weights": weights, "flash_limit": flash_limit})
+        _generate_network(model, output, input_shape, of_model, _given(layer))
         return
-    _refuse(_given({"input_shape": input_shape, "weights": weights}), "input_shape weights", _MODEL)
+    of_model = _given({"input_shape": input_shape, "weights": weights, "flash_limit": flash_limit})
+    _refuse(of_model, "input_shape weights flash_limit", _MODEL)
     for what, shape in (("input", input), ("weight", weight)):
         if shape is None:
             raise InvalidValue(
@@ -153,10 +161,10 @@ def _generate_network(
     model: Path,
     output: Path,
     input_shape: list[str] | None,
-    weights: str | None,
+    of_model: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
-    """Write a network; ``options``: those of layers that were given."""
+    """Write a network; ``of_model``: options of models only, ``options``: those of layers."""
     from winogen.cli.onnx import shapes_of
     from winogen.conv.standalone import command_line
     from winogen.network import generate
@@ -166,9 +174,9 @@ def _generate_network(
     asked: dict[str, Any] = {**options}
     output.mkdir(parents=True, exist_ok=True)  # what cannot be written is told before any work
     asked |= read({name: options[name] for name in _READ if name in options})
-    asked |= _given({"weights": weights})
+    asked |= of_model
     name = f"winogen generate {shlex.quote(model.name)}"
-    command = command_line({**options, "weights": weights}).replace("winogen generate", name, 1)
+    command = command_line({**options, **of_model}).replace("winogen generate", name, 1)
     for text in input_shape or ():
         command += f" --input-shape {shlex.quote(text)}"
     with working("planning the network and packing its weights"):

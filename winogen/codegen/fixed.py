@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import Constant, Spelling, commented, names_of, routine
+from winogen.codegen.fixed_planner import of_catalog
 from winogen.codegen.headers import TITLES_2D, matrix_lines, title
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
-from winogen.fixed.integral import SUMS, WORDS, integral
+from winogen.fixed.integral import SUMS, WORDS
 from winogen.fixed.ranges import Range, intervals, ranges, ranges_2d, signed
 from winogen.program.kinds import KINDS
 
@@ -81,8 +82,6 @@ def with_fewer_bits(made: Integral, inputs: Range, filters: Range) -> tuple[str,
 
     None where none needs fewer than this one.
     """
-    from winogen.codegen import transforms
-
     this = made.algorithm
 
     def bits(one: Integral) -> int:
@@ -91,14 +90,7 @@ def with_fewer_bits(made: Integral, inputs: Range, filters: Range) -> tuple[str,
 
     best: tuple[str, Integral] | None = None
     least = bits(made)
-    for name, entry in transforms.catalog().items():
-        if (entry["m"], entry["r"], entry.get("stride", 1)) != (this.m, this.r, this.stride):
-            continue
-        of = {key: tuple(entry[key]) or None for key in ("points", "moduli")}
-        try:
-            other = integral(transforms.derive(this.m, this.r, **of, stride=this.stride)[0])
-        except InvalidValue:  # it has roots
-            continue
+    for name, other in of_catalog(this.m, this.r, this.stride):
         if bits(other) < least:
             best, least = (name, other), bits(other)
     return best

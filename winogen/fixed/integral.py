@@ -59,6 +59,11 @@ class Integral:
         """Short programs of the matrices, every value an integer: {kind: Program}, proven."""
         return {kind: _program(kind, rows) for kind, rows in self.matrices.items()}
 
+    @cached_property
+    def quick_programs(self) -> dict[str, Program]:
+        """Programs that take less time to find and a few instructions more."""
+        return {kind: _program(kind, rows, full=False) for kind, rows in self.matrices.items()}
+
     def operands(self, kind: str, inputs: Range, axes: int = 2) -> Range:
         """Return the range of a transformed tile ("input") or filter ("filter")."""
         rows = self.matrices[kind]
@@ -125,17 +130,18 @@ def _whole(rows: Iterable[Iterable[Any]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, row)) for row in rows)
 
 
-def _program(kind: str, rows: tuple[tuple[int, ...], ...]) -> Program:
-    """The shortest program known whose statements are all of integers."""
+def _program(kind: str, rows: tuple[tuple[int, ...], ...], full: bool = True) -> Program:
+    """The shortest program known whose statements are all of integers; ``full``: search for it."""
     from winogen.program import simplify
     from winogen.program.summation import summation
 
     names: dict[str, Any] = {"inputs": KINDS[kind].source, "outputs": KINDS[kind].target}
-    for program in (
-        simplify(rows, **names),
-        simplify(rows, strategies=("hierarchy",), **names),
-        summation(rows, "naive", **names),
+    for make in (
+        *([lambda: simplify(rows, **names)] if full else []),
+        lambda: simplify(rows, strategies=("hierarchy",), **names),
+        lambda: summation(rows, "naive", **names),
     ):
+        program = make()
         try:
             forms(program)
         except InvalidValue:  # a constant that is a fraction saved an instruction

@@ -107,6 +107,15 @@ def ranges_2d(program: Program, inputs: Range) -> Mapping[str, Range]:
     return {name: of_products(columns, [form], inputs) for name, form in made.items()}
 
 
+def intervals_2d(program: Program, inputs: Range) -> Range:
+    """Return the widest result of a transform in 2D by interval arithmetic: both its passes."""
+    for _ in range(2):
+        found = intervals(program, inputs)
+        made = [found[name] for name in program.outputs if name in found]
+        inputs = Range(min(one.low for one in made), max(one.high for one in made))
+    return inputs
+
+
 def of_products(columns: Sequence[Form], rows: Sequence[Form], inputs: Range) -> Range:
     """Return the widest range of the products of a form along columns and one along rows."""
     lows, highs = list[int](), list[int]()

@@ -23,6 +23,7 @@ from winogen.network.bytes_graph import (
     Table,
     Window,
 )
+from winogen.network.bytes_tiles import Tiles, bias_of, chosen
 from winogen.network.interface import interface, rows
 from winogen.network.weights import spelled
 from winogen.onnx.loading import session_of
@@ -31,6 +32,7 @@ from winogen.records import Target
 
 _C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
 _WORD = 2  # bytes of an operand of products
+_SIZES = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "float": 4}  # bytes
 
 
 class Call(NamedTuple):
@@ -54,8 +56,19 @@ class Constant(NamedTuple):
 class ByteWriter:
     """All that is collected while a network is written."""
 
-    def __init__(self, name: str, read: ByteNetwork, target: Target, command: str):
+    def __init__(
+        self, name: str, read: ByteNetwork, target: Target, command: str, limit: int | None = None
+    ):
+        """Place everything; ``limit``: bytes of constants, see `chosen`; None: all is direct."""
         self.name, self.read, self.target, self.command = name, read, target, commented(command)
+        self._begin({})
+        if limit is not None:
+            self._calls()
+            self._begin(chosen(read.steps, self.weight_bytes, limit))
+
+    def _begin(self, tiles: dict[int, Tiles]) -> None:
+        """Start with no constants; ``tiles``: algorithms of layers that are not direct."""
+        self.tiles = tiles
         self.constants: list[Constant] = []
         self.structs: list[tuple[str, str, list[str]]] = []
         self.known: dict[tuple[str, bytes], str] = {}
@@ -64,7 +77,7 @@ class ByteWriter:
     def _place(self) -> None:
         """Where in the arena maps lie, and what convolutions work in."""
         steps = self.read.steps
-        works = [_work_bytes(step) for step in steps]
+        works = [_work_bytes(step, self.tiles.get(number)) for number, step in enumerate(steps)]
         used: dict[int, list[int]] = {one.number: [] for one in self.read.maps}
         for number, step in enumerate(steps):
             for one in (*step.reads, *([step.output] if step.output else [])):
@@ -84,21 +97,25 @@ class ByteWriter:
     @property
     def weight_bytes(self) -> int:
         """How many bytes constants take."""
-        return sum(one.numbers * (1 if one.type == "int8_t" else 4) for one in self.constants)
+        return sum(one.numbers * _SIZES[one.type] for one in self.constants)
 
     @property
     def products(self) -> int:
         """How many products all convolutions have."""
-        return self.read.batch * sum(
-            step.output.pixels * step.op.weight.size
-            for step in self.read.steps
-            if isinstance(step.op, Convolution) and step.output
+        saved = sum(
+            _products(self.read.steps[number]) - tiles.products_of(self.read.steps[number])
+            for number, tiles in self.tiles.items()
         )
+        return self.direct_products - self.read.batch * saved
+
+    @property
+    def direct_products(self) -> int:
+        """How many they have by direct convolution."""
+        return self.read.batch * sum(map(_products, self.read.steps))
 
     def files(self) -> dict[str, bytes]:
         """Return all files by name."""
-        calls = [self._call(number, step) for number, step in enumerate(self.read.steps)]
-        known = self._known(calls)
+        known = self._known(self._calls())
         templates = environment()
         name = self.name
         made = {
@@ -112,12 +129,23 @@ class ByteWriter:
             "CMakeLists.txt": "CMakeLists.txt",
             "README.md": "bytes_README.md",
         }
-        return {
-            file: str(templates.get_template(f"network/{source}.j2").render(known)).encode()
+        if self.tiles:
+            made[f"{name}_tiles.c"] = "bytes_tiles.c"
+        texts = {
+            file: str(templates.get_template(f"network/{source}.j2").render(known))
             for file, source in made.items()
         }
+        for one in self._algorithms():
+            texts[f"{name}_{one.name}.h"] = one.header(f"{name}_{one.name}", self.command)
+        return {file: text.encode() for file, text in texts.items()}
+
+    def _algorithms(self) -> list[Tiles]:
+        return sorted({one.name: one for one in self.tiles.values()}.values())
 
     # ---- calls -----------------------------------------------------------------------------------
+
+    def _calls(self) -> list[Call]:
+        return [self._call(number, step) for number, step in enumerate(self.read.steps)]
 
     def _call(self, number: int, step: Step) -> Call:
         label, op = commented(step.label), step.op
@@ -129,6 +157,10 @@ class ByteWriter:
             if op.depthwise:
                 return self._of(label, "depthwise", layer, *reads, made)
             work = f"(int16_t *)(void *)(arena + {self.works[number]})"
+            tiles = self.tiles.get(number)
+            if tiles is not None:
+                words = self._constant("int16_t", f"words_{number}", tiles.words(op.weight), label)
+                return self._of(label, f"convolve_{tiles.name}", layer, words, *reads, made, work)
             return self._of(label, "convolve", layer, *reads, made, work)
         if isinstance(op, Largest):
             window = f"&{self._window(number, op.window, step)}"
@@ -181,21 +213,23 @@ class ByteWriter:
     # ---- constants -------------------------------------------------------------------------------
 
     def _layer(self, number: int, label: str, op: Convolution, step: Step) -> str:
-        # As a column of the strip that pixels are read from; depthwise, as pixels.
-        order = (2, 3, 0, 1) if op.depthwise else (0, 3, 2, 1)
-        weight = np.ascontiguousarray(op.weight.transpose(order))
-        arrays = [
-            self._constant("int8_t", f"filters_{number}", weight, label),
-            self._constant("int32_t", f"bias_{number}", op.bias, label),
-            self._constant("float", f"multiplier_{number}", op.multiplier, label),
-        ]
+        weights, bias = [], op.bias
+        if number in self.tiles:
+            bias = bias_of(op)
+        else:  # as a column of the strip that pixels are read from; depthwise, as pixels
+            order = (2, 3, 0, 1) if op.depthwise else (0, 3, 2, 1)
+            weight = np.ascontiguousarray(op.weight.transpose(order))
+            name = self._constant("int8_t", f"filters_{number}", weight, label)
+            weights = [f".weight = {name}"]
+        biases = self._constant("int32_t", f"bias_{number}", bias, label)
+        multipliers = self._constant("float", f"multiplier_{number}", op.multiplier, label)
         fields = [
             f".window = {{ {', '.join(_window_fields(op.window, step))} }}",
             f".codes = {{ {_codes_fields(op.after)} }}",
             f".filters = {len(op.weight)}, .groups = {op.groups}",
-            f".weight = {arrays[0]}",
-            f".bias = {arrays[1]}",
-            f".multiplier = {arrays[2]}",
+            *weights,
+            f".bias = {biases}",
+            f".multiplier = {multipliers}",
         ]
         return self._struct("layer", number, fields)
 
@@ -241,7 +275,8 @@ class ByteWriter:
             ),
             "batch": read.batch,
             "types": {a.name: _C[a.dtype] for a in arrays},
-            "pairs": [f"{self.name}_bytes"],
+            "pairs": [f"{self.name}_bytes", *([f"{self.name}_tiles"] if self.tiles else [])],
+            "tiles": self._algorithms(),
             "structs": [],
             "constants": self.constants,
             "layers": self.structs,
@@ -251,17 +286,26 @@ class ByteWriter:
             "least_bytes": self.least_bytes,
             "weight_bytes": self.weight_bytes,
             "products": self.products,
+            "direct_products": self.direct_products,
             "feed": [(a, rows(feed[a.name], a.dtype)) for a in read.inputs],
             "expected": [(a, rows(y, a.dtype)) for a, y in zip(read.outputs, expected)],
         }
 
 
-def _work_bytes(step: Step) -> int:
-    """What a convolution works in: a strip of rows and two filters, as words."""
+def _products(step: Step) -> int:
+    """How many products a convolution has by direct convolution."""
+    op = step.op
+    return step.output.pixels * op.weight.size if isinstance(op, Convolution) and step.output else 0
+
+
+def _work_bytes(step: Step, tiles: Tiles | None) -> int:
+    """What a convolution works in: a tile, or a strip of rows and two filters, as words."""
     op = step.op
     if not isinstance(op, Convolution) or op.depthwise:
         return 0
     assert step.output is not None
+    if tiles is not None:
+        return _WORD * tiles.products * op.weight.shape[1]
     window = op.window
     reach = (window.kernel[1] - 1) * window.dilation[1]
     columns = (step.output.width - 1) * window.stride[1] + reach + 1

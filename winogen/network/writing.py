@@ -70,12 +70,12 @@ class Files:
             f"weights {self.weight_bytes:,} bytes\n"
             f"multiplications {self.products:,}"
         )
-        if self.predicted_error is None:
+        exact = self.predicted_error is None
+        if not exact or self.products != self.direct_products:
+            text += f" (direct: {self.direct_products:,})"
+        if exact:
             return text
-        return (
-            f"{text} (direct: {self.direct_products:,}); "
-            f"predicted error {self.predicted_error:.1e} of the largest output"
-        )
+        return f"{text}; predicted error {self.predicted_error:.1e} of the largest output"
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write all files into a folder, which is made; return their paths.
@@ -100,6 +100,7 @@ def generate(
     tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
+    flash_limit: int | None = None,
     command: str = "winogen.network.generate",
 ) -> Files:
     """Return a model as C that needs no part of winogen, no allocator and no threads.
@@ -110,6 +111,9 @@ def generate(
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
     layer, as in `conv2d`; none of these four for a quantized model.
+    ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
+    are computed by Winograd in integers, with the same codes, as far as their transformed filters
+    find room. None: all are direct, whose constants are smallest.
     ``command``: what the files say regenerates them.
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
@@ -124,6 +128,8 @@ def generate(
     target = host_target() if isa is None else arguments.target(isa)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    if flash_limit is not None:
+        arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
     model = loaded(model_or_path, input_shapes)
     if is_quantized(model):
         options = {
@@ -137,7 +143,12 @@ def generate(
                 raise InvalidValue(
                     f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
                 )
-        return _of_bytes(ByteWriter(name, read_bytes(model, name), target, command))
+        read_codes = read_bytes(model, name)
+        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit))
+    if flash_limit is not None:
+        raise InvalidValue(
+            f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
+        )
     check_packing(target)
     read = network(model, name)
     plan = schedule(
@@ -149,7 +160,7 @@ def generate(
 def _of_bytes(writer: ByteWriter) -> Files:
     contents = writer.files()
     sizes = writer.arena_bytes, writer.least_bytes, writer.weight_bytes
-    return Files(contents, *sizes, None, writer.products, writer.products)
+    return Files(contents, *sizes, None, writer.products, writer.direct_products)
 
 
 class _Writer:

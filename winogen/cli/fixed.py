@@ -1,0 +1,34 @@
+"""`winogen fixed`: which F(m, r) a processor of integers computes with fewest products."""
+
+from __future__ import annotations
+
+import typer
+
+EXAMPLE = "Example: winogen fixed 4 3 --channels 910 --no-wrapping"
+
+
+def fixed(
+    m: int = typer.Argument(help="Outputs of one tile, along an axis."),
+    r: int = typer.Argument(help="Taps of the filter, along an axis."),
+    bits: int = typer.Option(8, help="Of inputs, which have a sign."),
+    filter_bits: int = typer.Option(None, help="Of filters (default: as of inputs)."),
+    channels: int = typer.Option(1, help="Channels whose products are summed."),
+    operands: int = typer.Option(16, help="Bits of the factors of products."),
+    sums: int = typer.Option(32, help="Bits of sums: 32, or 64 where there are such (SMLALD)."),
+    wrapping: bool = typer.Option(
+        True, help="Sums are modulo 2^sums on the way; or they saturate, and have to fit."
+    ),
+) -> None:
+    """Plan F(m, r) for integers: the points or moduli of fewest products whose widths fit.
+
+    Beside them are those of the catalog, and why they are not taken: bits of the operands of
+    products, exact and by interval arithmetic, and the most channels.
+    """
+    from winogen.codegen.fixed_planner import plan
+    from winogen.progress import working
+
+    with working(f"searching for an F({m}, {r}) whose widths fit"):
+        found = str(
+            plan(m, r, bits, filter_bits, channels, operands=operands, sums=sums, wrapping=wrapping)
+        )
+    typer.echo(found)
