@@ -21,7 +21,8 @@ from winogen.onnx.reading import Reading, read
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
 # What the files themselves call something, and macros of C.
 _OWN = frozenset(
-    "AT EOF INFINITY NAN NULL arena errno linux memory stdin stdout unix w weights".split()
+    "AT EOF INFINITY NAN NULL arena errno linux memory picture stdin stdout strip unix w "
+    "weights".split()
 )
 
 
