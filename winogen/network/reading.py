@@ -11,6 +11,7 @@ from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
 from winogen.network.flat import with_convolutions
+from winogen.network.others import with_others
 from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model
@@ -59,7 +60,8 @@ def network(given: Model, prefix: str = "net") -> Network:
     ``given``: of `loaded`. ``prefix``: of names that no array may have. Raises InvalidValue for a
     model with nodes that are not generated: it names each.
     """
-    model = Model(with_convolutions(given), given.fixed)
+    model = Model(with_others(given), given.fixed)
+    model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
     reading = read(model)
     graph = _connected(model, reading)
