@@ -90,3 +90,18 @@ def test_what_is_no_other_operator_stays(make):
     y = make(net, net.conv("x", 3, 4))
     given = loaded(net.model(y, shape=[2, 3, 6, 5]))
     assert with_others(given) == given.proto
+
+
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div"])
+@pytest.mark.parametrize("shape", [(), (3, 1, 1)])
+def test_pictures_are_prepared_before_the_first_layer(kind, shape):
+    net = net_of()
+    values = net.constant(np.full(shape, 2.5, np.float32))
+    prepared = net.node(kind, net.node("Div", "x", numbers(net, 255)), values)
+    model = net.model(net.conv(prepared, 3, 4), shape=[1, 3, 6, 5])
+    first, *others = network(loaded(model)).graph.nodes
+    assert len(others) == 1  # the layer, whose zeros of padding must stay zeros
+    wanted = {"Add": 2.7, "Sub": -2.3, "Mul": 0.5, "Div": 0.08}[kind]
+    shift = 0 if first.op.bias is None else first.op.bias
+    found = 51 * first.op.weight.reshape(-1) + shift
+    np.testing.assert_allclose(found, [wanted] * 3, rtol=1e-5)

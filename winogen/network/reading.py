@@ -63,7 +63,7 @@ def network(given: Model, prefix: str = "net") -> Network:
     model = Model(with_others(given), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
-    reading = read(model)
+    reading = read(model, everywhere=True)
     graph = _connected(model, reading)
     _refuse(model, graph)
     sizes = usual_sizes(model)
