@@ -192,7 +192,7 @@ class ByteWriter:
         sizes = str(one.pixels), str(one.channels)
         there = array.identifier
         if self.read.batch > 1:
-            there += f" + image * {one.bytes}"
+            there += f" + picture * {one.bytes}"
         if isinstance(op, Quantize):
             if op.scale is None:
                 return self._of(label, "take", str(op.flip), *sizes, there, self._at(one))

@@ -11,6 +11,7 @@ from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
 from winogen.network.flat import with_convolutions
+from winogen.network.others import with_others
 from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model
@@ -21,7 +22,8 @@ from winogen.onnx.reading import Reading, read
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
 # What the files themselves call something, and macros of C.
 _OWN = frozenset(
-    "AT EOF INFINITY NAN NULL arena errno linux memory stdin stdout unix w weights".split()
+    "AT EOF INFINITY NAN NULL arena errno linux memory picture stdin stdout strip unix w "
+    "weights".split()
 )
 
 
@@ -58,9 +60,10 @@ def network(given: Model, prefix: str = "net") -> Network:
     ``given``: of `loaded`. ``prefix``: of names that no array may have. Raises InvalidValue for a
     model with nodes that are not generated: it names each.
     """
-    model = Model(with_convolutions(given), given.fixed)
+    model = Model(with_others(given), given.fixed)
+    model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
-    reading = read(model)
+    reading = read(model, everywhere=True)
     graph = _connected(model, reading)
     _refuse(model, graph)
     sizes = usual_sizes(model)

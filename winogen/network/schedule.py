@@ -1,8 +1,8 @@
-"""A network planned for a target: which kernels, which calls, and where in the arena all lies."""
+"""A network planned for a target: which kernels, which strips, and where in the arena all lies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, NamedTuple
@@ -11,8 +11,10 @@ import numpy as np
 
 from winogen.conv import planner
 from winogen.conv.choice import multiplications
+from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
+from winogen.graph.chains import Chain, strip_problem
 from winogen.graph.ir import Conv
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
@@ -21,6 +23,8 @@ from winogen.graph.places import Buffer
 from winogen.graph.planning import Planned, lives_of, plan_steps
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import shapes
+from winogen.graph.strips import Compute
+from winogen.kernels import Work
 from winogen.kernels.spec import KernelSpec
 from winogen.network.reading import Network
 from winogen.records import Machine, Target
@@ -29,7 +33,7 @@ _ITEM = 4  # bytes of a number
 
 
 class Kernel(NamedTuple):
-    """A kernel for one call; equal layers share it."""
+    """A kernel for one call; equal layers, and equal strips of a layer, share it."""
 
     spec: KernelSpec
     fields: Mapping[str, Any]
@@ -40,10 +44,11 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """A plan, the kernels of each of its steps, and the arena."""
+    """A plan, the kernels of its steps and of its strips, and the arena."""
 
     planned: Planned
     kernels: tuple[tuple[Kernel, ...], ...]  # of each step; none of what only moves numbers
+    strips: Mapping[int, tuple[Kernel | None, ...]]  # of each job of a chain, by its first step
     begins: Mapping[Buffer, int]  # of buffers of the arena, in bytes
     workspaces: tuple[int, ...]  # where that of each step begins
     arena_bytes: int
@@ -54,18 +59,22 @@ class Schedule:
         """Of the outputs, relative to the largest: as if errors of layers met as random numbers."""
         target = self.planned.settings.target
         errors = [
-            planner.predicted_error(one.problem.layer, one.choice, target)
-            for some in self.kernels
-            for one in some[:1]
+            planner.predicted_error(problem.layer, choice, target)
+            for problem, choice in self._convolutions
         ]
         return sqrt(sum(error**2 for error in errors))
 
     @property
     def products(self) -> tuple[int, int]:
         """Multiplications between operands of all convolutions: as planned, and by direct ones."""
-        firsts = [some[0] for some in self.kernels if some]
-        planned = sum(multiplications(one.problem, one.choice) for one in firsts)
-        return planned, sum(one.problem.direct_multiplications for one in firsts)
+        planned = sum(multiplications(problem, choice) for problem, choice in self._convolutions)
+        return planned, sum(problem.direct_multiplications for problem, _ in self._convolutions)
+
+    @property
+    def _convolutions(self) -> list[tuple[Problem, Any]]:
+        """The problem of each convolution, and how it is computed."""
+        both = zip(self.planned.problems, self.planned.choices)
+        return [(problem, some.ways[0].candidate.choice) for problem, some in both if problem]
 
 
 def schedule(
@@ -90,7 +99,6 @@ def schedule(
         target=target,
         machine=Machine(),
         workspace_limit=workspace_limit,
-        strips=False,
     )
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))
     outputs = [values[name] for name in network.graph.outputs]
@@ -107,17 +115,23 @@ def schedule(
     if not ways:
         assert problem is not None
         raise problem
-    return _laid(min(ways, key=lambda way: way.seconds))
+    best = min(ways, key=lambda way: way.seconds)
+    # All strips that are predicted to be faster: they need less of the arena besides.
+    return _laid(best.with_chains(best.possible))
 
 
 def _laid(planned: Planned) -> Schedule:
+    chained = {number for chain in planned.chains for number in chain.numbers}
     kernels = tuple(
-        _kernels(step, problem, choice.ways[0].candidate if choice.ways else None)
-        for step, problem, choice in zip(planned.steps, planned.problems, planned.choices)
+        () if number in chained else _kernels(step, planned, number)
+        for number, step in enumerate(planned.steps)
     )
-    lives = lives_of(planned.steps, planned.rooms, (), _ITEM)
+    strips = {chain.first: _strips(planned, chain) for chain in planned.chains}
+    lives = lives_of(planned.steps, planned.rooms, planned.chains, _ITEM)
+    # What kernels work in: those of a chain take turns, from its first strip to its last.
+    spans = {chain.first: (chain.numbers[0], chain.numbers[-1]) for chain in planned.chains}
     needs = [
-        Life(max((one.spec.workspace_bytes(one.work) for one in some), default=0), number, number)
+        Life(_workspace_bytes((*some, *strips.get(number, ()))), *spans.get(number, (number,) * 2))
         for number, some in enumerate(kernels)
     ]
     everything = [*lives.values(), *needs]
@@ -132,6 +146,7 @@ def _laid(planned: Planned) -> Schedule:
     return Schedule(
         planned,
         kernels,
+        strips,
         dict(zip(lives, begins)),
         tuple(begins[len(lives) :]),
         max(total, 64),
@@ -139,12 +154,34 @@ def _laid(planned: Planned) -> Schedule:
     )
 
 
-def _kernels(step: Step, problem: Problem | None, candidate: Any) -> tuple[Kernel, ...]:
+def _workspace_bytes(kernels: Iterable[Kernel | None]) -> int:
+    return max((one.spec.workspace_bytes(one.work) for one in kernels if one), default=0)
+
+
+def _kernels(step: Step, planned: Planned, number: int) -> tuple[Kernel, ...]:
+    problem = planned.problems[number]
     if problem is None:
         return ()
     assert isinstance(step.op, Conv)
-    return tuple(
-        Kernel(spec, spec.values(work), problem, work, candidate.choice)
-        for work in candidate.works(problem)
-        for spec in (KernelSpec.of(work),)
-    )
+    candidate = planned.choices[number].ways[0].candidate
+    return tuple(_kernel(problem, work, candidate) for work in candidate.works(problem))
+
+
+def _strips(planned: Planned, chain: Chain) -> tuple[Kernel | None, ...]:
+    """The kernel of each job of a chain; None of what only moves numbers."""
+    found: list[Kernel | None] = []
+    for job, work in zip(chain.strips.jobs, chain.works):
+        if work is None:
+            found.append(None)
+            continue
+        number = chain.first + job.step
+        problem = planned.problems[number]
+        assert problem is not None and isinstance(job, Compute)
+        candidate = planned.choices[number].ways[0].candidate
+        found.append(_kernel(strip_problem(problem, job), work, candidate))
+    return tuple(found)
+
+
+def _kernel(problem: Problem, work: Work, candidate: Candidate) -> Kernel:
+    spec = KernelSpec.of(work)
+    return Kernel(spec, spec.values(work), problem, work, candidate.choice)

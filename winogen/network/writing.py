@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from types import NoneType
@@ -20,13 +20,16 @@ from winogen.conv.standalone import about_of
 from winogen.errors import InvalidType, InvalidValue
 from winogen.files import check_regular, replace_file
 from winogen.graph import maps, runtime
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm
+from winogen.graph.chains import Chain
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.relayout import Relayout, turning
+from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
 from winogen.network.bytes_reading import is_quantized, read_bytes
 from winogen.network.bytes_writing import ByteWriter
+from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import Kernel, Schedule, schedule
@@ -42,14 +45,6 @@ WEIGHTS = ("const", "object", "file")
 MAGIC = b"winogen1"
 _HEADER = 64  # bytes before the numbers of a file
 _BASIS, _PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
-
-
-class Call(NamedTuple):
-    """One line of the schedule."""
-
-    label: str
-    function: str
-    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -163,6 +158,15 @@ def _of_bytes(writer: ByteWriter) -> Files:
     return Files(contents, *sizes, None, writer.products, writer.direct_products)
 
 
+class Rows(NamedTuple):
+    """From which row on a call reads and writes, of each of so many images."""
+
+    input: int = 0
+    output: int = 0
+    add: int = 0
+    images: int = 1  # of a loop over them; 1: the call itself computes all
+
+
 class _Writer:
     """All that is collected while a network is written."""
 
@@ -174,17 +178,12 @@ class _Writer:
         self.weights = Weights()
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
-        self.structs: list[tuple[str, str, str]] = []  # type, name and initialisers
+        self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
         self.library = runtime.library(host_target(), "float32")
 
     def files(self) -> Files:
         """Return everything."""
-        calls = [
-            call
-            for number, step in enumerate(self.plan.planned.steps)
-            for call in self._calls(number, step)
-        ]
-        known = self._known(calls)
+        known = self._known(list(self._items()))
         templates = environment()
 
         def render(template: str) -> bytes:
@@ -213,33 +212,72 @@ class _Writer:
 
     # ---- calls -----------------------------------------------------------------------------------
 
-    def _calls(self, number: int, step: Step) -> list[Call]:
-        label = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
-        label = commented(label)
-        kernels = self.plan.kernels[number]
-        if isinstance(step.op, Relayout):
-            return [self._turning(number, label, step, step.op)]
-        if not kernels:
-            return [self._moving(number, label, step)]
-        return [self._convolution(number, label, step, one) for one in kernels]
+    def _items(self) -> Iterator[Call | Loop]:
+        """All calls in their order; chains of steps run strip by strip."""
+        planned = self.plan.planned
+        chains = {chain.first: chain for chain in planned.chains}
+        number = 0
+        while number < len(planned.steps):
+            chain = chains.get(number)
+            yield from self._calls(number) if chain is None else self._chain(chain)
+            number += 1 if chain is None else chain.steps
 
-    def _convolution(self, number: int, label: str, step: Step, one: Kernel) -> Call:
+    def _calls(self, number: int) -> list[Call]:
+        """The calls of a step."""
+        step, kernels = self.plan.planned.steps[number], self.plan.kernels[number]
+        label, whole = _label(step), Rows()
+        if isinstance(step.op, Relayout):
+            return [self._turning(label, step, step.op)]
+        if not kernels:
+            return [self._moving(label, step, whole)]
+        workspace = self.plan.workspaces[number]
+        return [self._convolution(label, step, one, workspace, whole) for one in kernels]
+
+    def _chain(self, chain: Chain) -> list[Call | Loop]:
+        """The calls of a chain, image by image."""
+        strips: list[list[Call]] = [[]]
+        ended = False
+        for job, kernel in zip(chain.strips.jobs, self.plan.strips[chain.first]):
+            if ended:
+                strips.append([])
+            strips[-1].append(self._job(chain, job, kernel))
+            ended = job.step == chain.steps - 1
+        items = folded(strips)
+        return items if chain.images == 1 else [Loop(PICTURE, chain.images, tuple(items))]
+
+    def _job(self, chain: Chain, job: Compute | Move, kernel: Kernel | None) -> Call:
+        """What is done to some rows."""
+        step = self.plan.planned.steps[chain.first + job.step]
+        label = _label(step)
+        if isinstance(job, Move):
+            copy = replace(step, op=Repeat((1, 1)), input=step.output, add=None)
+            part = maps.Part(0, job.rows, job.rows)
+            rows = Rows(job.up, 0, images=chain.images)
+            return self._moving(f"{label}: rows move up", copy, rows, part)
+        rows = Rows(job.source, job.target, job.begin, chain.images)
+        if kernel is None:
+            part = maps.Part(job.above, job.last - job.first, job.end - job.begin)
+            return self._moving(label, step, rows, part)
+        return self._convolution(label, step, kernel, self.plan.workspaces[chain.first], rows)
+
+    def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
         op = step.op
         assert isinstance(op, Conv)
         interface = float_interface(one.spec, one.fields)
         slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
         given = {
-            "input": self._at(step.input),
+            "input": self._at(step.input, rows.input, rows.images),
             "packed": self._weight(f"filters of {step.label}", packed(one, op.weight)),
             "bias": "NULL" if op.bias is None else self._weight(f"bias of {step.label}", op.bias),
             "slopes": "NULL" if slopes is None else self._weight(f"slopes of {step.label}", slopes),
-            "add": self._at(step.add),
-            "add_after": self._at(step.add_after),
+            "add": self._at(step.add, rows.add, rows.images),
+            "add_after": self._at(step.add_after, rows.add, rows.images),
         }
         pointers = [given[what] for what in interface.reading]
-        workspace = f"arena + {self.plan.workspaces[number]}"
-        function = f"{self._pair(one)}_run"
-        return Call(label, function, (*pointers, self._at(step.output), workspace, "1"))
+        output = self._at(step.output, rows.output, rows.images)
+        return Call(
+            label, f"{self._pair(one)}_run", (*pointers, output, f"arena + {workspace}", "1")
+        )
 
     def _pair(self, one: Kernel) -> str:
         """The name of a kernel's pair of files."""
@@ -251,8 +289,8 @@ class _Writer:
             self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
         return self.pairs[key]
 
-    def _moving(self, number: int, label: str, step: Step) -> Call:
-        """What only moves numbers, pools or adds."""
+    def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
+        """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
         planned, op = self.plan.planned, step.op
         assert not isinstance(op, (Conv, Relayout))
         struct, parts = maps.struct(
@@ -263,9 +301,10 @@ class _Writer:
             planned.rooms[step.input.buffer],
             None if step.add is None else planned.rooms[step.add.buffer],
             planned.rooms[step.output.buffer],
-            planes=step.planes,
+            part,
+            step.planes,
         )
-        more: list[str] = []
+        more: list[str | Spot] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
             for what, array in (("scale", op.scale), ("shift", op.shift)):
                 found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
@@ -273,24 +312,26 @@ class _Writer:
         if step.add is not None:
             more.append(self._at(step.add))
         more += ["NULL"] * (3 - len(more))
-        pointers = (self._at(step.input), self._at(step.output), *more)
-        struct_name = self._struct("winogen_map", number, struct)
-        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers))
+        ends = zip((step.input, step.output), (rows.input, rows.output))
+        pointers = [self._at(place, row, rows.images) for place, row in ends]
+        struct_name = self._struct("winogen_map", struct)
+        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
 
-    def _turning(self, number: int, label: str, step: Step, op: Relayout) -> Call:
+    def _turning(self, label: str, step: Step, op: Relayout) -> Call:
         struct, _, parts = turning(self.library, op, step.shape, "float32")
-        struct_name = self._struct("winogen_relayout", number, struct)
+        struct_name = self._struct("winogen_relayout", struct)
         places = self._at(step.input), self._at(step.output)
         return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))
 
-    def _struct(self, kind: str, number: int, struct: Any) -> str:
-        """The name of a constant struct."""
-        name = f"{kind.removeprefix('winogen_')}_{number}"
+    def _struct(self, kind: str, struct: Any) -> str:
+        """The name of a constant struct; equal ones are there once."""
         fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
         values = [(field, getattr(struct, field)) for field in fields]
         filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
-        self.structs.append((kind, name, wrapped(filled, 4, ", ", ",")))
-        return f"&{name}"
+        key = kind, wrapped(filled, 4, ", ", ",")
+        if key not in self.structs:
+            self.structs[key] = f"{kind.removeprefix('winogen_')}_{len(self.structs)}"
+        return f"&{self.structs[key]}"
 
     def _spelled(self, field: str, value: float) -> str:
         """A value of a struct; kinds of maps by their names."""
@@ -301,23 +342,27 @@ class _Writer:
 
     # ---- where things are ------------------------------------------------------------------------
 
-    def _at(self, place: Place | None) -> str:
-        """Where channels of a buffer begin, in C."""
+    def _at(self, place: Place | None, row: int = 0, images: int = 1) -> str | Spot:
+        """Where channels of a buffer begin, from a row on, in C; of each of so many images."""
         if place is None:
             return "NULL"
         kind, number = place.buffer
-        offset = self.plan.planned.offset(place)
+        planned = self.plan.planned
+        offset = planned.offset(place, row)
+        further = planned.offset(place, row, 1) - offset if images > 1 else 0
+        pictures = ((PICTURE, further),) if further else ()
         if kind == "arena":
-            return f"AT({self.plan.begins[place.buffer] + 4 * offset})"
+            begin = self.plan.begins[place.buffer]
+            return Spot(None, begin + 4 * offset, tuple((one, 4 * step) for one, step in pictures))
         array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
-        return f"{array} + {offset}" if offset else array
+        return Spot(array, offset, pictures)
 
     def _weight(self, name: str, array: Any) -> str:
         return f"w + {self.weights.add(commented(name), array)}"
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def _known(self, calls: Sequence[Call]) -> dict[str, Any]:
+    def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
@@ -328,8 +373,8 @@ class _Writer:
             ),
             "layout": plan.planned.settings.layout,
             "pairs": list(self.pairs.values()),
-            "calls": calls,
-            "structs": self.structs,
+            "items": items,
+            "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
             "functions": FUNCTIONS,
             "reals": ["float"],
             "where": self.where,
@@ -369,6 +414,12 @@ class _Writer:
             return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
         head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
         return {f"{name}_weights.bin": head.ljust(_HEADER, b"\0") + data}
+
+
+def _label(step: Step) -> str:
+    """What a comment calls a step."""
+    text = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
+    return commented(text)
 
 
 def digest(data: bytes) -> int:

@@ -63,7 +63,7 @@ class Forms:
 
     def __init__(self, patterns: Patterns):
         self.model, self.patterns = patterns.model, patterns
-        self._rows = Patterns(Rows(self.model), patterns.kind)  # type: ignore[arg-type]
+        self._rows = Patterns(Rows(self.model), patterns.kind, patterns.everywhere)  # type: ignore[arg-type]
         self.held: dict[str, Held] = {}
         self.made: dict[str, str] = {}
 

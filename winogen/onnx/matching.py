@@ -24,8 +24,9 @@ class Match(NamedTuple):
 class Values:
     """The values of a model whose numbers are of type ``kind``."""
 
-    def __init__(self, model: Model, kind: int):
+    def __init__(self, model: Model, kind: int, everywhere: bool = False):
         self.model = model
+        self.everywhere = everywhere  # whether constants join maps that no layer takes on, too
         self.kind = kind
         self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
 

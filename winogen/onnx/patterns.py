@@ -167,6 +167,8 @@ class Patterns(Functions):
 
     def _convolved(self, name: str, depth: int = 4) -> bool:
         """Whether a value comes from a convolution, sums and activations in between."""
+        if self.everywhere:
+            return True
         maker = self.model.makers.get(name)
         if maker is None or depth == 0:
             return False

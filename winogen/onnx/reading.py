@@ -28,14 +28,18 @@ class Reading:
     forms: dict[str, str] = field(default_factory=dict)  # of values that are no maps in the model
 
 
-def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
+def read(
+    model: Model, excluded: Mapping[str, str] | None = None, everywhere: bool = False
+) -> Reading:
     """Return the graph of a model. Values that never change are no values of it.
 
     ``excluded``: values that are no outputs of quantized convolutions then, and why.
+    ``everywhere``: whether sums and products with constants are read where no convolution is before
+    them, which a framework computes as fast.
     """
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)
-    patterns = Patterns(model, kind) if kind else None
+    patterns = Patterns(model, kind, everywhere) if kind else None
     forms = Forms(patterns) if patterns else None
     matches: dict[int, Match] = {}
     swallowed: set[tuple[str, ...]] = set()

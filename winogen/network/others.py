@@ -1,0 +1,265 @@
+"""Operators that are others which the graph knows: exactly, or but for the order of sums.
+
+A map enlarged by whole factors is a transposed convolution of its channels: each pixel of the small
+map adds to as many of the large one as its weights reach, and beyond the rim its last pixels are
+repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor, prod
+from typing import Any
+
+import numpy as np
+
+from winogen.onnx.model import Model, copied, fresh
+from winogen.onnx.sizes import STANDARD
+
+_MOST = 1 << 16  # weights of an enlargement: those of larger factors are many
+
+# Where an output's pixel lies among those of the input, which is enlarged so many times.
+_POSITIONS: Mapping[str, Callable[[float, int], float]] = {
+    "half_pixel": lambda pixel, times: (pixel + 0.5) / times - 0.5,
+    "pytorch_half_pixel": lambda pixel, times: (pixel + 0.5) / times - 0.5,
+    "asymmetric": lambda pixel, times: pixel / times,
+}
+
+
+def with_others(model: Model) -> Any:
+    """Return the model's ModelProto in which such nodes are replaced."""
+    return _Rewriting(model).proto()
+
+
+class _Rewriting:
+    """The nodes and constants of a model while it is rewritten."""
+
+    def __init__(self, model: Model):
+        self.model, self.helper, self.taken = model, model.onnx.helper, model.names()
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+        self.read = {name for node in model.graph.node for name in model.reads(node)}
+        self.read |= {value.name for value in model.graph.output}
+
+    def proto(self) -> Any:
+        """Return the new model: each replaced node's results keep their names."""
+        makers: dict[str, Callable[[Any], bool]] = {
+            "Cast": self._cast,
+            "Dropout": self._dropout,
+            "GlobalMaxPool": self._largest,
+            "Neg": self._negated,
+            "ReduceMax": self._largest,
+            "Resize": self._enlarged,
+            "SpaceToDepth": self._blocks,
+            "Sub": self._difference,
+        }
+        changed = False
+        for node in self.model.graph.node:
+            make = makers.get(node.op_type) if node.domain in STANDARD else None
+            if make is not None and self._is_of_floats(node) and make(node):
+                changed = True
+            else:
+                self.nodes.append(copied(node))
+        proto = copied(self.model.proto)
+        if changed:
+            del proto.graph.node[:]
+            proto.graph.node.extend(self.nodes)
+            proto.graph.initializer.extend(self.tensors)
+        return proto
+
+    # ---- what is asked and written ---------------------------------------------------------------
+
+    def _is_of_floats(self, node: Any) -> bool:
+        """Whether the first input that is no constant is of float32."""
+        given = [name for name in node.input if name and self.model.constant(name) is None]
+        return bool(given) and self.model.kind(given[0]) == self.model.onnx.TensorProto.FLOAT
+
+    def _sizes(self, name: str) -> tuple[int, ...] | None:
+        sizes = self.model.sizes.get(self.model.aliases.get(name, name))
+        if sizes is None or not all(size.known for size in sizes):
+            return None
+        return tuple(size.number for size in sizes)
+
+    def _constant(self, array: Any, near: str) -> str:
+        name = fresh(f"{near}.constant", self.taken)
+        self.tensors.append(self.model.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def _write(
+        self, kind: str, node: Any, inputs: Sequence[str], last: bool = True, **attributes: Any
+    ) -> str:
+        """A node in the place of another; ``last``: which makes its result."""
+        made = node.output[0] if last else fresh(f"{node.output[0]}.{kind}", self.taken)
+        name = (node.name or node.output[0]) if last else made
+        self.nodes.append(self.helper.make_node(kind, inputs, [made], name=name, **attributes))
+        return str(made)
+
+    # ---- operators -------------------------------------------------------------------------------
+
+    def _cast(self, node: Any) -> bool:
+        if self.model.attributes(node)["to"] != self.model.onnx.TensorProto.FLOAT:
+            return False
+        self._write("Identity", node, node.input[:1])
+        return True
+
+    def _dropout(self, node: Any) -> bool:
+        """Only training drops numbers, which a constant switches on."""
+        if any(name in self.read for name in node.output[1:] if name):
+            return False
+        if len(node.input) > 2 and node.input[2]:
+            training = self.model.constant(node.input[2])
+            if training is None or training.any():
+                return False
+        self._write("Identity", node, node.input[:1])
+        return True
+
+    def _negated(self, node: Any) -> bool:
+        minus = self._constant(np.float32(-1), node.output[0])
+        self._write("Mul", node, [node.input[0], minus])
+        return True
+
+    def _difference(self, node: Any) -> bool:
+        first, second = node.input
+        if self.model.constant(second) is not None:
+            return False  # a shift, as it is
+        minus = self._constant(np.float32(-1), node.output[0])
+        negated = self._write("Mul", node, [second, minus], last=False)
+        constant = self.model.constant(first) is not None
+        self._write("Add", node, [negated, first] if constant else [first, negated])
+        return True
+
+    def _largest(self, node: Any) -> bool:
+        """The largest number of each channel: of a window as large as the map."""
+        sizes, values = self._sizes(node.input[0]), self.model.attributes(node)
+        if sizes is None or len(sizes) not in (3, 4, 5):
+            return False
+        keeps = True
+        if node.op_type == "ReduceMax":
+            axes = values.get("axes")
+            if axes is None and len(node.input) > 1 and node.input[1]:
+                axes = self.model.constant(node.input[1])
+            if axes is None or sorted(int(a) % len(sizes) for a in axes) != [*range(2, len(sizes))]:
+                return False
+            keeps = bool(values.get("keepdims", 1))
+        pixel = self._write(
+            "MaxPool", node, node.input[:1], last=keeps, kernel_shape=list(sizes[2:])
+        )
+        if not keeps:
+            self._write("Flatten", node, [pixel], axis=1)
+        return True
+
+    def _blocks(self, node: Any) -> bool:
+        """Each channel's pixels by a filter for each place in a block, then channels shuffled."""
+        sizes, block = self._sizes(node.input[0]), self.model.attributes(node)["blocksize"]
+        if sizes is None or any(size % block for size in sizes[2:]):
+            return False
+        batch, channels, height, width = sizes
+        places = block * block
+        filters = np.tile(np.eye(places, dtype=np.float32), (channels, 1))
+        weight = self._constant(filters.reshape(channels * places, 1, block, block), node.output[0])
+        spread = self._write(
+            "Conv", node, [node.input[0], weight], last=False, group=channels,
+            strides=[block, block],
+        )  # fmt: skip
+        rows, columns = height // block, width // block
+        shapes = (
+            (batch, channels, places, rows, columns),
+            (batch, channels * places, rows, columns),
+        )
+        before, after = (
+            self._constant(np.array(shape, np.int64), node.output[0]) for shape in shapes
+        )
+        parts = self._write("Reshape", node, [spread, before], last=False)
+        turned = self._write("Transpose", node, [parts], last=False, perm=[0, 2, 1, 3, 4])
+        self._write("Reshape", node, [turned, after])
+        return True
+
+    def _enlarged(self, node: Any) -> bool:
+        values = self.model.attributes(node)
+        small, large = self._sizes(node.input[0]), self._sizes(node.output[0])
+        position = values.get("coordinate_transformation_mode", "half_pixel")
+        kind = values.get("mode", "nearest")
+        if position not in _POSITIONS or small is None or large is None or self.model.opset < 11:
+            return False
+        if len(small) != 4 or values.get("antialias", 0) or values.get("axes") is not None:
+            return False
+        times = [b // a for a, b in zip(small[2:], large[2:])]
+        if large != (*small[:2], *(a * n for a, n in zip(small[2:], times))) or prod(times) == 1:
+            return False
+        if not self._scales_are(node, times):
+            return False
+        if kind == "nearest":
+            return self._repeated(node, position, values)
+        if kind == "cubic" and values.get("exclude_outside", 0):
+            return False
+        curve = _linear if kind == "linear" else _cubic(values.get("cubic_coeff_a", -0.75))
+        reach = 1 if kind == "linear" else 2
+        columns = [_weights(n, _POSITIONS[position], curve, reach) for n in times]
+        if small[1] * prod(len(weights) for _, weights in columns) > _MOST:
+            return False
+        taps = np.outer(columns[0][1], columns[1][1]).astype(np.float32)
+        filters = np.broadcast_to(taps, (small[1], 1, *taps.shape))
+        weight = self._constant(np.ascontiguousarray(filters), node.output[0])
+        ends = self._constant(np.array([0, 0, reach, reach] * 2, np.int64), node.output[0])
+        padded = self._write("Pad", node, [node.input[0], ends], last=False, mode="edge")
+        # Of what the padded map becomes, the large one's pixels: before and behind are others.
+        before = [n * reach - first for n, (first, _) in zip(times, columns)]
+        whole = [
+            n * (size + 2 * reach - 1) + len(weights)
+            for n, size, (_, weights) in zip(times, small[2:], columns)
+        ]
+        behind = [all_ - cut - size for all_, cut, size in zip(whole, before, large[2:])]
+        self._write(
+            "ConvTranspose", node, [padded, weight], group=small[1], strides=times,
+            pads=[*before, *behind],
+        )  # fmt: skip
+        return True
+
+    def _scales_are(self, node: Any, times: Sequence[int]) -> bool:
+        """Whether the scales, where they are given, are whole: sizes are rounded."""
+        if len(node.input) < 3 or not node.input[2]:
+            return len(node.input) > 3
+        scales = self.model.constant(node.input[2])
+        if scales is not None and not scales.size:
+            return len(node.input) > 3
+        return scales is not None and [*scales] == [1, 1, *times]
+
+    def _repeated(self, node: Any, position: str, values: Mapping[str, Any]) -> bool:
+        """Centres of pixels lie nearest to that of the one that they are parts of."""
+        rounding = values.get("nearest_mode", "round_prefer_floor")
+        if position == "asymmetric" or not rounding.startswith("round"):
+            return False
+        kept = {name: value for name, value in values.items() if name != "cubic_coeff_a"}
+        kept |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        self._write("Resize", node, node.input, **kept)
+        return True
+
+
+def _weights(
+    times: int,
+    position: Callable[[float, int], float],
+    curve: Callable[[float], float],
+    reach: int,
+) -> tuple[int, list[float]]:
+    """Where, from the first of its own pixels, the outputs of an input begin; their weights."""
+    first = ceil(-reach * times)
+    pixels = range(first, floor((reach + 1) * times) + 1)
+    weights = {pixel: curve(position(pixel, times)) for pixel in pixels}
+    wanted = [pixel for pixel, weight in weights.items() if weight]
+    return wanted[0], [weights[pixel] for pixel in range(wanted[0], wanted[-1] + 1)]
+
+
+def _linear(distance: float) -> float:
+    return max(0.0, 1.0 - abs(distance))
+
+
+def _cubic(a: float) -> Callable[[float], float]:
+    def weight(distance: float) -> float:
+        x = abs(distance)
+        if x >= 2:
+            return 0.0
+        if x > 1:
+            return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    return weight
