@@ -6,6 +6,7 @@ from conv import exact
 from kernels.samples import work_for
 from kernels.turns import turns
 
+import winogen
 from winogen.kernels import named
 from winogen.records import TARGETS
 from winogen.toolchain import host_targets
@@ -88,3 +89,29 @@ def test_outputs_of_stride_2_are_picked_late_where_that_takes_less():
     # Few columns fill one vector instead of two; AVX2 takes long to part even and odd columns.
     assert is_late("avx512", 17) and not is_late("avx512", 19) and not is_late("sse2", 19)
     assert is_late("avx2", 60) and not is_late("avx2", 60, stride=1)
+
+
+@pytest.mark.parametrize("shape", [(2, 11, 40, 1), (9, 13, 1), (2, 50, 1), (1, 5, 6, 7, 1)])
+def test_one_channel_is_first_and_last(shape):
+    """Its numbers lie the same way, so planes compute it in either layout."""
+    rank = len(shape) - 2 if len(shape) > 3 or shape[0] == 2 else len(shape) - 1
+    call = (winogen.conv1d, winogen.conv2d, winogen.conv3d)[rank - 1]
+    last, first = (("NWC", "NCW"), ("NHWC", "NCHW"), ("NDHWC", "NCDHW"))[rank - 1]
+    rng = np.random.default_rng(0)
+    x, w = exact.integers(rng, shape, 2), exact.integers(rng, (1, 1) + (3,) * rank, 2)
+    x, w = x.astype(np.float32), w.astype(np.float32)
+    options = {"padding": 1, "add": np.ones_like(x), "activation": "relu"}
+    y = call(x, w, layout=last, out=np.full_like(x, np.nan), **options)
+    options["add"] = np.moveaxis(options["add"], -1, -1 - rank)
+    expected = call(np.moveaxis(x, -1, -1 - rank), w, layout=first, algorithm="direct", **options)
+    assert np.array_equal(np.moveaxis(y, -1, -1 - rank), expected)
+
+
+def test_a_picture_is_computed_by_planes_in_either_layout():
+    weight = np.ones((1, 1, 5, 5), np.float32)
+    conv = winogen.Conv2d(weight, layout="NHWC", padding=2)
+    plan = conv.plan((1, 60, 90, 1))
+    assert (plan.variant, plan.layout) == ("depthwise_planes", "NHWC")
+    assert plan.output_shape == (1, 60, 90, 1)
+    asked = winogen.Conv2d(weight, layout="NHWC", padding=2, algorithm="mcmr", tile=(2, 3))
+    assert asked.plan((1, 60, 90, 1)).tile == (2, 3)

@@ -1,4 +1,4 @@
-"""Volumes whose taps lie along the depth only, run as maps: see `Problem.folded`."""
+"""Layers run as others that have the same numbers at the same places: see `Problem.folded`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from winogen.conv.problem import Problem
 
 
 class Folded:
-    """A problem bound as one of fewer axes, with the interface of `winogen.conv.execute.Prepared`.
+    """A problem bound as another one, with the interface of `winogen.conv.execute.Prepared`.
 
     What runs, ``maps``, is bound to ``problem.folded``.
     """
 
     def __init__(self, problem: Problem, maps: Any):
+        self._has_fewer_axes = problem.folded.layer.rank < problem.layer.rank
         self.problem = problem
         self.target = maps.target
         self.dtype = maps.dtype
@@ -56,12 +57,17 @@ class Folded:
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
         plan, layer = self._maps.plan(), self.problem.layer
-        return replace(
+        plan = replace(
             plan,
             input_shape=self.problem.input_shape,
             weight_shape=layer.weight_shape,
             output_shape=self.problem.output_shape,
             layout=layer.layout,
+        )
+        if not self._has_fewer_axes:
+            return plan
+        return replace(
+            plan,
             tile=_unfolded(plan.tile, 1),
             points=_unfolded(plan.points, None),
             moduli=_unfolded(plan.moduli, None),
@@ -72,9 +78,13 @@ class Folded:
         )
 
     def _of_maps(self, array: np.ndarray | None) -> np.ndarray | None:
-        """A view of an array, or of a slice of its channels, whose planes are rows of pixels."""
+        """A view of an array, or of a slice of its channels, as the other problem has it: planes
+        as rows of pixels, or the one channel first.
+        """
         if array is None:
             return None
+        if not self._has_fewer_axes:
+            return np.moveaxis(array, -1, -1 - self.problem.layer.rank)
         place = array.ndim - 2 if self.problem.layer.planar else array.ndim - 3
         high, wide = array.shape[place : place + 2]
         view = array.view()

@@ -122,9 +122,12 @@ class Layer:
 
     @property
     def folded(self) -> Layer:
-        """The same on two axes, depth and pixels, of a volume in whose planes every output sees
-        just the pixel at its own place; else the layer itself.
+        """A layer of the same numbers at the same places in memory, with better kernels: on two
+        axes, depth and pixels, of a volume in whose planes every output sees just the pixel at its
+        own place; with the one channel first of filters of one channel. Else the layer itself.
         """
+        if self.channels == self.filters == 1 and not self.planar:
+            return replace(self, layout=arguments.LAYOUTS[self.rank][0])
         if self.rank < 3 or any(axis != Axis(1) for axis in self.plane):
             return self
         layout: Layout = "NCHW" if self.planar else "NHWC"
@@ -294,13 +297,15 @@ class Problem:
 
     @property
     def folded(self) -> Problem:
-        """The problem of the folded layer, for which all pixels of a plane are one row: see
-        `Layer.folded`. The numbers lie in memory as they did. It is what is planned, measured and
-        run; callers know the problem itself.
+        """The problem of the folded layer: see `Layer.folded`. The numbers lie in memory as they
+        did. It is what is planned, measured and run; callers know the problem itself.
         """
         layer = self.layer.folded
         if layer is self.layer or self.spread is not None:
             return self
+        if layer.rank == self.layer.rank:
+            # Pixels that are slices of wider ones are no row of numbers.
+            return replace(self, layer=layer) if max(self.seams) <= 1 else self
         return replace(self, layer=layer, size=_in_rows(self.size),
                        output_size=_in_rows(self.output_size))  # fmt: skip
 

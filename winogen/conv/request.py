@@ -46,7 +46,7 @@ class Request:
 
     def folded(self, layer: Layer) -> Request:
         """Return what it asks of `Layer.folded` of a layer, which may lack the last axis."""
-        if layer.folded is layer:
+        if layer.folded.rank == layer.rank:
             return self
         return replace(self, tile=self.tile[:-1], points=self.points[:-1])
 
