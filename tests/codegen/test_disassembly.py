@@ -16,6 +16,8 @@ from winogen.kernels.spec import KernelSpec
 from winogen.lab.bench.stack import loops
 from winogen.records import TARGETS, Precision
 
+pytestmark = pytest.mark.thorough  # they need compilers for other CPUs
+
 # The least share of multiply-adds in the loop over channels of the largest register block, by
 # instruction set, kernel and layout. What else is there are loads, one addition to an address, and
 # the end of the loop; of direct convolution, where the next tap lies and its filters.

@@ -3,7 +3,7 @@
 `sanitized.c` drives them: calls of one kernel, with every border, padding mode, block and rest.
 Which kernels these are is drawn, and changes with the files that were committed. Many at once:
 
-    WINOGEN_DRAWS=200 python -m pytest -n auto tests/codegen/test_emulated.py
+    WINOGEN_DRAWS=200 python -m pytest -n auto -m thorough tests/codegen/test_emulated.py
 """
 
 import os
@@ -23,6 +23,8 @@ from winogen.codegen.transforms import load
 from winogen.conv import arguments
 from winogen.kernels.dots import DOTS
 from winogen.records import TARGETS, Precision
+
+pytestmark = pytest.mark.thorough  # they need compilers for other CPUs
 
 # Those whose products are not of integers with steps, which rounds.
 VARIANTS = [

@@ -208,7 +208,7 @@ def layer_sets() -> tuple[str, ...]:
     """Return the names of the sets in the package.
 
     >>> layer_sets()[:4]
-    ('axes', 'densenet121', 'few-filters', 'gemm1x1')
+    ('axes', 'densenet121', 'few-filters', 'filters')
     """
     return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
 
