@@ -374,3 +374,14 @@ def test_a_transposed_layer(winogen, refused, tmp_path):
     ):
         assert message in refused("generate", *words, *there), message
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("layout, words, axis", [
+    ("NHWC", ("--input", "1,1,30,30", "--weight", "1,1,3,3"), "height"),
+    ("NDHWC", ("--input", "1,4,9,8,8", "--weight", "8,4,3,1,1"), "depth"),
+])  # fmt: skip
+def test_the_header_names_axes_as_they_were_given(winogen, tmp_path, layout, words, axis):
+    """Whatever the layer is run as: with one channel, or with taps along the depth only."""
+    name = generate(winogen, tmp_path, *words, "--layout", layout, "--algorithm", "mcmr")
+    text = (tmp_path / f"{name}.h").read_text()
+    assert f", {layout}, for " in text and f"along the {axis} F(" in text

@@ -115,7 +115,7 @@ def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
     """Return lines that say by what algorithm, tiles and points a layer is computed."""
     lines = [f"computed by {choice.algorithm}, variant {spec.variant}"]
     if choice.tile is not None:
-        folded = layer.folded is not layer
+        folded = layer.folded.rank < layer.rank
         names = ("depth", "height") if folded else ("height", "width")
         sides = tuple(zip(names, (spec.transform_h, spec.transform_w)))
         along = (True, False) if folded else spec.entry.transforms_along(layer.rank)[-2:]
