@@ -11,11 +11,12 @@ does not know. Direct convolution is done as CMSIS-NN does it: patches of two pi
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from board_m4 import COMPILER, need_tools, output_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -24,7 +25,6 @@ from winogen import cook_toom, winograd  # noqa: E402
 from winogen.codegen import fixed  # noqa: E402
 from winogen.fixed import integral  # noqa: E402
 
-TOOLS = COMPILER, EMULATOR = "arm-none-eabi-gcc", "qemu-system-arm"
 LAYERS = (16, 32, 32), (8, 64, 64), (28, 16, 16)  # pixels a side, channels, filters
 ALGORITHMS = {
     "F(2x2,3x3)": lambda: cook_toom(2, 3),
@@ -32,7 +32,6 @@ ALGORITHMS = {
     "by points": lambda: cook_toom(4, 3, "0, 1, -1, 1/2, -2, inf"),
 }
 _FLAGS = "-O3 -mcpu=cortex-m4 -mthumb -mfloat-abi=soft --specs=rdimon.specs".split()
-_MACHINE = "-M mps2-an386 -cpu cortex-m4 -icount shift=0 -semihosting -nographic".split()
 _TICK = 40  # instructions of a tick of 25 MHz
 _START = """
 extern unsigned _stack;
@@ -74,9 +73,7 @@ def counted(algorithm: str, size: int, channels: int, filters: int) -> tuple[int
         program = [*_FLAGS, *sizes, f"-I{folder}", f"-T{folder}/memory.ld", f"{folder}/start.c"]
         command = [COMPILER, *program, str(ROOT / "scripts/cortex_m4.c"), "-o", f"{folder}/layer"]
         subprocess.run(command, check=True)
-        command = [EMULATOR, *_MACHINE, "-kernel", f"{folder}/layer"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    ours, direct, different = map(int, done.stdout.split())
+        ours, direct, different = map(int, output_of(Path(folder, "layer")).split())
     if different:
         raise SystemExit(f"{different} results of {algorithm} differ from direct convolution")
     return _TICK * ours, _TICK * direct
@@ -84,8 +81,7 @@ def counted(algorithm: str, size: int, channels: int, filters: int) -> tuple[int
 
 def main() -> None:
     """Print a line for each layer and algorithm."""
-    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        raise SystemExit(f"needs {' and '.join(missing)}")
+    need_tools()
     print(f"{'pixels, channels, filters':26} {'algorithm':11} instructions  a product  of direct's")
     for size, channels, filters in LAYERS:
         products = size * size * channels * filters * 9

@@ -5,14 +5,12 @@
 
 Quantizes the trained net with onnxruntime, writes it by `winogen generate`, and links it with 64 KB
 for code and constants and 32 KB for the arena, the stack and arrays; the pictures lie elsewhere.
-qemu's board mps2-an386 runs it: see cortex_m4.py, which also has the direct convolution beside it,
+An emulated board runs it: see board_m4.py, and cortex_m4.py for the direct convolution beside it,
 done as CMSIS-NN does it. Needs onnx, onnxruntime, arm-none-eabi-gcc and qemu-system-arm.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from board_m4 import BARE, need_tools, output_of, sections_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -29,12 +28,8 @@ from winogen.lab.nets.digits import Digits, digits  # noqa: E402
 from winogen.network import generate  # noqa: E402
 from winogen.onnx.loading import session_of  # noqa: E402
 
-TOOLS = COMPILER, EMULATOR = "arm-none-eabi-gcc", "qemu-system-arm"
 CODE, DATA = 64 * 1024, 32 * 1024  # bytes
 _SAMPLES = 200  # pictures for the ranges
-_CPU = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16".split()
-_FLAGS = "-O3 -std=gnu11 -ffunction-sections -Wl,--gc-sections -nostartfiles".split()
-_MACHINE = "-M mps2-an386 -cpu cortex-m4 -icount shift=0 -semihosting -nographic".split()
 _MEMORY = f"""
 ENTRY(start)
 MEMORY {{
@@ -105,28 +100,16 @@ def run(count: int = 50) -> Run:
         (folder / "pictures.h").write_text(text)
         (folder / "memory.ld").write_text(_MEMORY)
         sources = [f"{folder}/digits{part}.c" for part in ("", "_bytes", "_weights")]
-        driver, flags = (
-            f"{folder}/driver.o",
-            [COMPILER, *_CPU, *_FLAGS, f"-I{folder}", f"-I{ROOT}/scripts"],
-        )
+        driver, flags = f"{folder}/driver.o", [*BARE, f"-I{folder}"]
         test = str(ROOT / "scripts/digits_on_m4.c")
         subprocess.run([*flags, "-c", test, "-o", driver], check=True)
         words = [f"-T{folder}/memory.ld", "-o", f"{folder}/net", *sources, driver]
         subprocess.run([*flags, *words], check=True)
-        sizes = subprocess.run(
-            ["arm-none-eabi-size", "-A", f"{folder}/net"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        done = subprocess.run(
-            [EMULATOR, *_MACHINE, "-kernel", f"{folder}/net"],
-            check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
-        )  # fmt: skip
+        section = sections_of(folder / "net")
+        printed = output_of(folder / "net")
         session = session_of(model)
         expected = np.concatenate([session.run(None, {"x": p[None]})[0] for p in pictures])
-    section = dict(re.findall(r"^\.(\S+)\s+(\d+)", sizes, re.MULTILINE))
-    *lines, stack, direct = done.stdout.split("\n")[:-1]
+    *lines, stack, direct = printed.split("\n")[:-1]
     numbers = np.array([line.split() for line in lines], np.uint32)
     scale = model.graph.node[-1].input[1]
     (step,) = (t for t in model.graph.initializer if t.name == scale)
@@ -135,8 +118,8 @@ def run(count: int = 50) -> Run:
         expected,
         float(np.frombuffer(step.raw_data, np.float32)[0]) if step.raw_data else step.float_data[0],
         numbers[:, 10],
-        sum(int(section.get(one, 0)) for one in ("vectors", "text", "ARM.exidx")),
-        int(section["bss"]),
+        sum(section.get(one, 0) for one in ("vectors", "text", "ARM.exidx")),
+        section["bss"],
         int(stack),
         int(direct),
         files.products,
@@ -145,8 +128,7 @@ def run(count: int = 50) -> Run:
 
 def main() -> None:
     """Print what the net takes."""
-    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        raise SystemExit(f"needs {' and '.join(missing)}")
+    need_tools()
     done = run(*map(int, sys.argv[1:]))
     off = np.abs(done.scores - done.expected).max() / done.step
     labels = digits().held_out.labels[: len(done.scores)]

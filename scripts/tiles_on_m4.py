@@ -10,8 +10,6 @@ codes and compares what they give. Needs onnx, onnxruntime, arm-none-eabi-gcc an
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
-from cortex_m4 import COMPILER, EMULATOR, TOOLS
+from board_m4 import BARE, need_tools, output_of, sections_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -28,9 +26,6 @@ from winogen.network import generate  # noqa: E402
 from winogen.network.writing import Files  # noqa: E402
 
 LAYERS = (16, 32, 32), (8, 64, 64), (28, 16, 16)  # pixels a side, channels, filters
-_CPU = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16".split()
-_FLAGS = "-O3 -std=gnu11 -ffunction-sections -Wl,--gc-sections -nostartfiles".split()
-_MACHINE = "-M mps2-an386 -cpu cortex-m4 -icount shift=0 -semihosting -nographic".split()
 _MEMORY = """
 ENTRY(start)
 MEMORY {
@@ -87,18 +82,9 @@ def run(files: Files) -> Counted:
         (folder / "memory.ld").write_text(_MEMORY)
         sources = [str(path) for path in folder.glob("net*.c") if path.name != "net_test.c"]
         program = [f"-I{folder}", f"-T{folder}/memory.ld", "-o", f"{folder}/net", *sources]
-        driver = str(ROOT / "scripts/tiles_on_m4.c")
-        subprocess.run([COMPILER, *_CPU, *_FLAGS, *program, driver], check=True)
-        sizes = subprocess.run(
-            ["arm-none-eabi-size", "-A", f"{folder}/net"],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        done = subprocess.run(
-            [EMULATOR, *_MACHINE, "-kernel", f"{folder}/net"],
-            check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
-        )  # fmt: skip
-    instructions, digest = map(int, done.stdout.split())
-    code = int(dict(re.findall(r"^\.(\S+)\s+(\d+)", sizes, re.MULTILINE))["text"])
+        subprocess.run([*BARE, *program, str(ROOT / "scripts/tiles_on_m4.c")], check=True)
+        code = sections_of(folder / "net")["text"]
+        instructions, digest = map(int, output_of(folder / "net").split())
     return Counted(
         instructions, files.weight_bytes, code, files.arena_bytes, files.products, digest
     )
@@ -117,8 +103,7 @@ def counted(size: int, channels: int, filters: int) -> tuple[Counted, Counted]:
 
 def main() -> None:
     """Print two lines for each layer."""
-    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        raise SystemExit(f"needs {' and '.join(missing)}")
+    need_tools()
     print(f"{'pixels, channels, filters':26} {'way':7} instructions   products  constants  arena")
     for layer in LAYERS:
         for way, one in zip(("direct", "tiles"), counted(*layer)):

@@ -1,6 +1,8 @@
 """Settings shared by all tests: the same examples and the same plans on every run and machine."""
 
+import importlib
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -75,6 +77,16 @@ def pytest_collection_modifyitems(config, items):
 def seed(pytestconfig):
     """A number that changes with the files that were committed, for tests that draw their cases."""
     return int(source_digest(pytestconfig.rootpath), 16)
+
+
+@pytest.fixture
+def on_m4(monkeypatch):
+    """Imports one of the scripts that need an emulated Cortex-M4."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    board = importlib.import_module("board_m4")
+    if missing := [tool for tool in board.TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}")
+    return importlib.import_module
 
 
 def source_digest(folder):

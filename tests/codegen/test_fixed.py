@@ -1,10 +1,8 @@
 """Headers that compute in integers: compiled with sanitizers, equal to direct convolution."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,12 +161,7 @@ def test_the_command_line():
         assert refused.exit_code and message in " ".join(refused.output.split())
 
 
-def test_a_cortex_m4_takes_fewer_instructions():
-    path = Path(__file__).parents[2] / "scripts" / "cortex_m4.py"
-    spec = importlib.util.spec_from_file_location("cortex_m4", path)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    if missing := [tool for tool in script.TOOLS if shutil.which(tool) is None]:
-        pytest.skip(f"needs {' and '.join(missing)}")
+def test_a_cortex_m4_takes_fewer_instructions(on_m4):
+    script = on_m4("cortex_m4")
     ours, direct = script.counted("F(4x4,3x3)", 8, 32, 16)  # exits where results differ
     assert 0 < ours < direct

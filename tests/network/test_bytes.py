@@ -1,10 +1,5 @@
 """A quantized model as a folder of C: it computes what onnxruntime does, on any CPU."""
 
-import importlib.util
-import shutil
-import sys
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -155,14 +150,8 @@ def test_options_of_floats_are_refused(options):
 
 
 @pytest.mark.thorough
-def test_the_net_of_digits_fits_a_cortex_m4():
-    path = Path(__file__).parents[2] / "scripts" / "digits_on_m4.py"
-    spec = importlib.util.spec_from_file_location("digits_on_m4", path)
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script
-    spec.loader.exec_module(script)
-    if missing := [tool for tool in script.TOOLS if not shutil.which(tool)]:
-        pytest.skip(f"needs {missing}")
+def test_the_net_of_digits_fits_a_cortex_m4(on_m4):
+    script = on_m4("digits_on_m4")
     done = script.run(50)  # the linker refuses what does not fit
     assert np.abs(done.scores - done.expected).max() <= 1.001 * done.step
     assert done.arrays + done.stack < 16 * 1024
@@ -220,12 +209,8 @@ def test_only_layers_that_are_exact_have_tiles():
         assert not chosen([step], 0, None)
 
 
-def test_a_cortex_m4_takes_fewer_instructions_by_tiles(monkeypatch):
-    scripts = Path(__file__).parents[2] / "scripts"
-    monkeypatch.syspath_prepend(scripts)
-    script = importlib.import_module("tiles_on_m4")
-    if missing := [tool for tool in script.TOOLS if shutil.which(tool) is None]:
-        pytest.skip(f"needs {' and '.join(missing)}")
+def test_a_cortex_m4_takes_fewer_instructions_by_tiles(on_m4):
+    script = on_m4("tiles_on_m4")
     direct, tiles = script.counted(7, 26, 31)  # exits where codes differ
     assert 0 < tiles.instructions < direct.instructions
     assert tiles.products < direct.products and tiles.constants > direct.constants
