@@ -289,25 +289,26 @@ def test_neon_is_not_for_32_bits(tmp_path, winogen):
     assert '#if defined(__arm__) && !defined(__aarch64__)\n#error "neon is for 64-bit ARM' in text
 
 
+def for_another_cpu(winogen, folder, isa) -> str:
+    """Generate a layer, which must compile here, to pack weights; return its text."""
+    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", isa, "--name", "other")
+    assert winogen("generate", *words, "-o", folder).exit_code == 0
+    words = ("-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "other.c")
+    subprocess.run([*find_compiler().command, *words], cwd=folder, check=True)
+    return (folder / "other.c").read_text()
+
+
 def test_armv7_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
-    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "armv7", "--name", "arm")
-    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
-    text = (tmp_path / "arm.c").read_text()
+    text = for_another_cpu(winogen, tmp_path, "armv7")
     head = text[text.index("#if defined(__arm__) && defined(__GNUC__)") :]
     assert head.index('target("fpu=neon-vfpv4")') < head.index('optimize("no-associative-math")')
     assert "#elif defined(__arm__) && !defined(__ARM_NEON)\n#error" in head
-    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "arm.c"]
-    subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
 
 
 def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
-    words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "wasm", "--name", "web")
-    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
-    text = (tmp_path / "web.c").read_text()
+    text = for_another_cpu(winogen, tmp_path, "wasm")
     wanted = '#if defined(__wasm__) && !defined(__wasm_simd128__)\n#error "compile with -msimd128"'
     assert wanted in text and "#pragma GCC target" not in text
-    command = [*find_compiler().command, "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror", "web.c"]
-    subprocess.run(command, cwd=tmp_path, check=True)  # to pack weights here
 
 
 def test_sve_asks_for_the_length_of_its_vectors(tmp_path, winogen):

@@ -257,15 +257,11 @@ def _integers(
     from winogen.fixed import integral
     from winogen.progress import working
 
-    m, r, stride = algorithm.m, algorithm.r, algorithm.stride
-    origin = {"points": algorithm.points, "moduli": algorithm.moduli}
-    given = {"points": points, "moduli": moduli}
-    made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
-    command = transforms.derive_command(m, r, "fixed", made_of, stride=stride)
+    command = _command(algorithm, points, moduli)
     command += f" --bits {bits[0]}" + (f" --filter-bits {bits[1]}" if bits[1] != bits[0] else "")
     command += f" --channels {channels}" if channels > 1 else ""
     made = integral(algorithm)
-    with working(f"searching for short programs of F({m}, {r})"):
+    with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
         widths = fixed.widths(made, *bits, channels)
         name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
         name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
@@ -281,14 +277,20 @@ def _narrow(
     from winogen.fixed import integral
     from winogen.progress import working
 
-    m, r = algorithm.m, algorithm.r
+    command = f"{_command(algorithm, points, moduli)} --lanes {lanes}"
+    name = f"{transforms.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
+    with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
+        return render(integral(algorithm), lanes, name, command)
+
+
+def _command(algorithm: BilinearAlgorithm, points: str | None, moduli: str | None) -> str:
+    """The command that derives a header in integers, before the options of its kind."""
+    from winogen.codegen.transforms import derive_command
+
     origin = {"points": algorithm.points, "moduli": algorithm.moduli}
     given = {"points": points, "moduli": moduli}
     made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
-    command = transforms.derive_command(m, r, "fixed", made_of, stride=algorithm.stride)
-    name = f"{transforms.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
-    with working(f"searching for short programs of F({m}, {r})"):
-        return render(integral(algorithm), lanes, name, f"{command} --lanes {lanes}")
+    return derive_command(algorithm.m, algorithm.r, "fixed", made_of, stride=algorithm.stride)
 
 
 def _widths(algorithm: BilinearAlgorithm, bits: tuple[int, int]) -> str:

@@ -243,8 +243,9 @@ def preferred(candidates: Iterable[Way], priced: Callable[[Way], float]) -> Way:
     for way in candidates:
         if way.seconds >= least:
             break
-        if way.seconds * priced(way) < least:
-            chosen, least = way, way.seconds * priced(way)
+        cost = way.seconds * priced(way)
+        if cost < least:
+            chosen, least = way, cost
     assert chosen is not None, "there is no candidate"
     return chosen
 
