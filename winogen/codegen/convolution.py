@@ -43,6 +43,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "packed_sums": bool(height) or spec.layout == "NCHW",
         "patches": False,
         "dense": False,
+        "in_place": False,
         "rank": spec.rank,
         # Products of tiles of volumes leave out taps, too: those before and behind a volume.
         "skips_padding": variant.skips_padding or (spec.rank == 3 and bool(height)),

@@ -43,6 +43,7 @@ from winogen.kernels.winograd2d import Winograd2d
 from winogen.kernels.winograd2d_depthwise import Winograd2dDepthwise
 from winogen.kernels.winograd2d_filters import Winograd2dFilters
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles
+from winogen.kernels.pointwise import Pointwise
 from winogen.kernels.work import Stack, Work, blocks
 
 for _variant in (
@@ -56,6 +57,7 @@ for _variant in (
     Pixels(),
     FewFilters(),
     FewChannels(),
+    Pointwise(),
     PixelsFloat16(),
     DirectFloat16(),
     Direct(),

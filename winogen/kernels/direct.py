@@ -9,7 +9,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.count import Demand, Product, Stages, of_buffer, turned
+from winogen.kernels.count import Demand, Move, Product, Stages, of_buffer, turned
 from winogen.kernels.geometry import (
     ROW_SEGMENT,
     STRIP_FIELDS,
@@ -119,14 +119,13 @@ class Direct(Variant):
     def count(self, work: Work) -> Stages:
         # Of the packed filters, those of taps that some output reads the image with.
         packed = self.packed_bytes(work) * work.taps // work.filter_taps
-        buffers, into = self.buffers(work), self.filled(work)
-        operand = into.bytes(self.operand, writes=True)
-        times = blocks(work.filters, work.tuning.vectors * work.lanes)
-        filters, output = pixels_family.moved(work, packed, buffers)
+        into = self.filled(work)
+        filters, *read, output = pixels_family.moved(work, packed, self.buffers(work))
         moves = (
             filters,
             pixels_family.read_again(work, packed),
-            of_buffer(self.operand, times * operand, buffers[self.operand]),
+            *read,
+            *self.operand_read(work, into, blocks(work.filters, work.tuning.vectors * work.lanes)),
         )
         products = pixels_family.multiplications(work, taps=self.taps_read(work))
         multiply = self.product(work).demand(products, moves)
@@ -134,6 +133,11 @@ class Direct(Variant):
             return into, multiply + Demand(moves=(output,)), Demand()
         vectors = turned(work, work.block[0] * work.block[1], work.filters)
         return into, multiply, Demand(turned=vectors, moves=(output,))
+
+    def operand_read(self, work: Work, into: Demand, times: int) -> tuple[Move, ...]:
+        """Count how so many blocks of filters read what the stage ``into`` wrote for them."""
+        size = into.bytes(self.operand, writes=True)
+        return (of_buffer(self.operand, times * size, self.buffers(work)[self.operand]),)
 
     def taps_read(self, work: Work) -> float:
         taps = super().taps_read(work)
@@ -167,7 +171,7 @@ class Direct(Variant):
         costs = machine.costs
         filled, multiplied = cost.busiest(work, work.lanes * work.tuning.vectors)
         into, multiply, output = self.count(work)
-        input_ = self._fill(work, machine, into)
+        input_ = self._fill(work, machine, into, multiply)
         arithmetic = cost.product(work, machine, multiply.product)
         if self.skips_padding and skips_columns(work) and (cols := taps_inside(work, 1)):
             # Thin panels take longer than their steps.
@@ -187,8 +191,8 @@ class Direct(Variant):
     def fixed(self, work: Work) -> dict[str, int]:
         return {"row_segment": ROW_SEGMENT} if in_words(work.precision) else {}
 
-    def _fill(self, work: Work, machine: Machine, into: Demand) -> Any:
-        """Cycles to fill the strip of a block."""
+    def _fill(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
+        """Cycles to bring the inputs of a block to where they are multiplied."""
         if not in_words(work.precision):
             return pixels_family.fill(work, machine, into)
         vectors = into.bytes("strip", writes=True) // (work.lanes * work.itemsize)
