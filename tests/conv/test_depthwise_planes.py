@@ -123,7 +123,10 @@ def test_one_tap_meets_rows_and_not_a_single_one():
     """All pixels are one row for sums over channels; a row alone has nothing to share."""
     rng = np.random.default_rng(4)
     for size in ((60, 61), (3, 5), (1, 40)):
-        x, w = exact.integers(rng, (2, 8, *size), 3), exact.integers(rng, (8, 1, 1, 1), 3)
+        x, w = (
+            exact.integers(rng, shape, 3).astype(np.float32)
+            for shape in ((2, 8, *size), (8, 1, 1, 1))
+        )
         conv = winogen.Conv2d(w, groups=8)
         assert np.array_equal(conv(x), x * w[:, 0])
         expected = "depthwise_planes" if size[0] > 1 else "pixels"
