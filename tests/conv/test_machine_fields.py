@@ -18,7 +18,7 @@ INCEPTION = (1, 64, 35, 35), (96, 64, 3, 3), "NCHW", 4
 DIVIDED = (1, 64, 28, 28), (96, 64, 3, 3), "NHWC", 3
 EXPANDING = (1, 64, 14, 14), (384, 64, 1, 1), "NHWC", 1
 SQUEEZING = (1, 192, 28, 28), (32, 192, 1, 1), "NCHW", 4
-REDUCING = (1, 128, 35, 35), (96, 128, 1, 1), "NHWC", 4
+REDUCING = (1, 128, 35, 35), (96, 128, 1, 1), "NHWC", 1
 FEW_FILTERS = (1, 64, 180, 320), (4, 64, 3, 3), "NCHW", 1
 MANY = (1, 256, 56, 56), (256, 256, 3, 3), "NCHW", 1
 FIRST = (1, 3, 299, 299), (32, 3, 3, 3), "NHWC", 1
@@ -41,7 +41,7 @@ COSTS = {
     "streamed": (*FIRST, 4),
     "call_of_one": (*SQUEEZING, 1 / 4),
     "call_of_two": (*DIVIDED, 4),
-    "sum_of_one": (*REDUCING, 1 / 4),
+    "sum_of_one": (*REDUCING, 4),
     "sum_of_two": (*FEW_FILTERS, 4),
     "run": (*EXPANDING, 1 / 4),
     "instruction": (*FEW_FILTERS, 4),
