@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from layer_calls import program  # noqa: E402
 
 from winogen.columns import aligned  # noqa: E402
-from winogen.conv.standalone import standalone  # noqa: E402
 from winogen.lab.bench.ways import rank_correlation  # noqa: E402
 from winogen.toolchain import find_compiler  # noqa: E402
 
@@ -56,18 +56,9 @@ COUNTS = {  # what cachegrind calls them
 def counted(size: int, channels: int, filters: int, isa: str, **options: object) -> dict[str, int]:
     """Return the `COUNTS` of one call of a layer of 3x3, each by its name."""
     input, weight = (1, channels, size, size), (filters, channels, 3, 3)
-    files = standalone(input, weight, padding=1, isa=isa, name="measured", **options)
-    outputs = filters * size * size
-    sizes = {"INPUTS": math.prod(input), "WEIGHTS": math.prod(weight), "OUTPUTS": outputs}
     with TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text)
-        program = str(Path(folder, "layer"))
-        flags = ["-O3", *(f"-D{name}={count}" for name, count in sizes.items()), f"-I{folder}"]
-        sources = [str(ROOT / "scripts/cache_misses.c"), f"{folder}/measured.c"]
-        compiler = find_compiler()
-        subprocess.run([*compiler.command, *flags, *sources, "-o", program], check=True)
-        one, two = (_totals(program, calls) for calls in (1, 2))
+        called = program(folder, find_compiler().command, input, weight, isa=isa, **options)
+        one, two = (_totals(called, calls) for calls in (1, 2))
     return {name: two[name] - one[name] for name in COUNTS}
 
 

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Instructions of generated layers on an emulated 64-bit ARM, beside the fewest and XNNPACK's.
+
+    python scripts/instructions_on_arm.py [--size 56 --channels 64 --filters 64] [--xnnpack DIR]
+
+Needs aarch64-linux-gnu-gcc, a C compiler for this machine, and qemu-aarch64 (7 to 9) with plugins.
+Counted is one call with packed filters: that of two runs of a program with one call more. The fewest
+are the products and the additions of both transforms, four numbers at a time, as if no number were
+ever loaded or stored. ``--xnnpack``: a folder with include/xnnpack.h and, under lib, XNNPACK and what
+it needs for 64-bit ARM, as Debian's packages libxnnpack-dev, libpthreadpool0 and libcpuinfo0 for
+arm64 have them under usr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from layer_calls import SCRIPTS, program  # noqa: E402
+
+from winogen.codegen.transforms import load  # noqa: E402
+from winogen.columns import aligned  # noqa: E402
+
+_COMPILER = "aarch64-linux-gnu-gcc"
+_LIBRARIES = "/usr/aarch64-linux-gnu"  # of C, for that CPU
+LANES = 4
+WAYS = {
+    "direct": {"algorithm": "direct"},
+    **{f"F({m}x{m}, 3x3)": {"algorithm": "mcmr", "tile": m} for m in (2, 4, 6)},
+}
+
+
+def counted(path: str, *words: str) -> int:
+    """Return the instructions of one call of a program whose argument is the number of calls."""
+    with TemporaryDirectory() as folder:
+        plugin = str(Path(folder, "count.so"))
+        source = str(SCRIPTS / "count_instructions.c")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", plugin], check=True)
+        one, two = (_instructions(["qemu-aarch64", "-plugin", plugin, *words, path, str(calls)])
+                    for calls in (1, 2))  # fmt: skip
+    return two - one
+
+
+def _instructions(command: list[str]) -> int:
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stderr.split()[-2])
+
+
+def fewest(size: int, channels: int, filters: int, tile: int | None) -> float:
+    """Return the multiply-adds of a layer and the instructions of both transforms, in vectors.
+
+    >>> fewest(4, 4, 4, None) == 16 * 16 * 9 / 4
+    True
+    """
+    if tile is None:
+        return size * size * channels * filters * 9 / LANES
+    transform = load(tile, 3)
+    n, (into, _, out) = transform.n, transform.instructions
+    tiles = (-(-size // tile)) ** 2
+    products = n * n * channels * filters
+    return tiles * (products + 2 * n * into * channels + (n + tile) * out * filters) / LANES
+
+
+def by_winogen(size: int, channels: int, filters: int, layout: str, **options: object) -> int:
+    """Return the instructions of a call of the layer as winogen writes it."""
+    image = (channels, size, size) if layout == "NCHW" else (size, size, channels)
+    weight = (filters, channels, 3, 3)
+    with TemporaryDirectory() as folder:
+        compiler = [_COMPILER, "-static"]
+        options |= {"isa": "neon", "layout": layout}
+        return counted(program(folder, compiler, (1, *image), weight, **options))
+
+
+def by_xnnpack(root: str, size: int, channels: int, filters: int) -> int:
+    """Return the instructions of a call of XNNPACK's convolution."""
+    libraries = sorted({str(one.parent) for one in Path(root).glob("lib/**/libXNNPACK.so")})
+    sizes = {"SIZE": size, "CHANNELS": channels, "FILTERS": filters}
+    with TemporaryDirectory() as folder:
+        path = str(Path(folder, "layer"))
+        command = [
+            _COMPILER,
+            "-O2",
+            str(SCRIPTS / "xnnpack_layer.c"),
+            "-o",
+            path,
+            f"-I{root}/include",
+        ]
+        command += [f"-I{SCRIPTS}", *(f"-D{name}={count}" for name, count in sizes.items())]
+        command += [*(f"-L{one}" for one in libraries), "-lXNNPACK", "-lpthreadpool", "-lcpuinfo"]
+        subprocess.run([*command, "-Wl,--allow-shlib-undefined", "-lm"], check=True)
+        found = ":".join(libraries)
+        return counted(path, "-L", _LIBRARIES, "-E", f"LD_LIBRARY_PATH={found}")
+
+
+def main(words: list[str] | None = None) -> None:
+    """Print a table of instructions."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, usual in (("size", 56), ("channels", 64), ("filters", 64)):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--xnnpack", help="a folder with include and lib, of XNNPACK for arm64")
+    asked = parser.parse_args(words)
+    for tool in (_COMPILER, "cc", "qemu-aarch64"):
+        if shutil.which(tool) is None:
+            raise SystemExit(f"needs {tool}")
+    sizes = asked.size, asked.channels, asked.filters
+    rows = [["way", "layout", "million instructions", "of the fewest"]]
+    for name, options in WAYS.items():
+        least = fewest(*sizes, options.get("tile"))
+        for layout in ("NCHW", "NHWC"):
+            count = by_winogen(*sizes, layout, **options)
+            rows.append([name, layout, f"{count / 1e6:.2f}", f"{count / least:.2f}"])
+    if asked.xnnpack:
+        count = by_xnnpack(asked.xnnpack, *sizes)
+        share = count / fewest(*sizes, None)
+        rows.append(["XNNPACK, direct", "NHWC", f"{count / 1e6:.2f}", f"{share:.2f}"])
+    print("\n".join(aligned(rows, left=2)))
+
+
+if __name__ == "__main__":
+    main()

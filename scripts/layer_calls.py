@@ -1,0 +1,38 @@
+"""Programs of a generated layer that call it as often as they are told: for what counts calls."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from winogen.conv.standalone import standalone
+
+SCRIPTS = Path(__file__).resolve().parent
+
+
+def program(
+    folder: str | Path,
+    compiler: Sequence[str],
+    input: tuple[int, ...],
+    weight: tuple[int, ...],
+    **options: object,
+) -> str:
+    """Write a layer of 3x3 taps and padding of one as C into a folder, and compile it.
+
+    Returns the path of the program, whose argument is the number of calls.
+    """
+    files = standalone(input, weight, padding=1, name="measured", **options)
+    batch, *sizes = input
+    pixels = math.prod(sizes) // weight[1]
+    sizes_of = {"INPUTS": math.prod(input), "WEIGHTS": math.prod(weight)}
+    sizes_of["OUTPUTS"] = batch * weight[0] * pixels
+    for name, text in files.items():
+        Path(folder, name).write_text(text)
+    flags = ["-O3", *(f"-D{name}={count}" for name, count in sizes_of.items())]
+    flags += [f"-I{folder}", f"-I{SCRIPTS}"]
+    sources = [str(SCRIPTS / "layer_calls.c"), f"{folder}/measured.c"]
+    path = str(Path(folder, "layer"))
+    subprocess.run([*compiler, *flags, *sources, "-o", path], check=True)
+    return path
