@@ -4,11 +4,11 @@
     python scripts/instructions_on_arm.py [--size 56 --channels 64 --filters 64] [--xnnpack DIR]
 
 Needs aarch64-linux-gnu-gcc, a C compiler for this machine, and qemu-aarch64 (7 to 9) with plugins.
-Counted is one call with packed filters: that of two runs of a program with one call more. The fewest
-are the products and the additions of both transforms, four numbers at a time, as if no number were
-ever loaded or stored. ``--xnnpack``: a folder with include/xnnpack.h and, under lib, XNNPACK and what
-it needs for 64-bit ARM, as Debian's packages libxnnpack-dev, libpthreadpool0 and libcpuinfo0 for
-arm64 have them under usr.
+Counted is one call with packed filters: that of two runs of a program with one call more. The
+fewest are the products and the additions of both transforms, four numbers at a time, as if no
+number were ever loaded or stored. ``--xnnpack``: a folder with include/xnnpack.h and, under lib,
+XNNPACK and what it needs for 64-bit ARM, as Debian's packages libxnnpack-dev, libpthreadpool0 and
+libcpuinfo0 for arm64 have them under usr.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from layer_calls import SCRIPTS, program  # noqa: E402
+from layer_calls import SCRIPTS, program
 
-from winogen.codegen.transforms import load  # noqa: E402
-from winogen.columns import aligned  # noqa: E402
+from winogen.codegen.transforms import load
+from winogen.columns import aligned
 
 _COMPILER = "aarch64-linux-gnu-gcc"
 _LIBRARIES = "/usr/aarch64-linux-gnu"  # of C, for that CPU
