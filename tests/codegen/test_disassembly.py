@@ -10,8 +10,10 @@ from codegen.elsewhere import ELSEWHERE
 from winogen import kernels, resources
 from winogen.codegen.render import parts, render
 from winogen.codegen.transforms import load
+from winogen.kernels.dots import DOTS
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.gemm import tuning as gemm_tuning
+from winogen.kernels.quantized import VECTORS, QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.lab.bench.stack import loops
 from winogen.records import TARGETS, Precision
@@ -73,6 +75,20 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     assert loop.arithmetic % (steps * rows * vectors) == 0 < loop.arithmetic
     assert loop.loads == loop.stores == 0, loop
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
+
+
+def test_half_of_the_product_of_bytes_is_products_of_matrices(tmp_path):
+    target, (dot,) = TARGETS["neon"], (dot for dot in DOTS if dot.name == "smmla")
+    spec = QuantizedSpec.of("direct", "NHWC", False, target, dot)
+    (tmp_path / "kernel.c").write_text(render(spec))
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    name = f"product_{VECTORS}_{spec.rows}"
+    both, rest = (one for one in loops(text) if one.function == name)
+    # Of two pixels and two filters each: over the words of a vector, and over the last two words.
+    assert both.arithmetic == 2 * rest.arithmetic == 2 * spec.rows * VECTORS
+    for loop in both, rest:
+        assert loop.loads == loop.stores == 0, loop
+        assert loop.arithmetic / loop.instructions >= 0.48, loop
 
 
 def test_the_product_of_wasm_is_products_and_sums(tmp_path):

@@ -68,6 +68,7 @@ AMX = {"amx"} if "amx_int8" in archspec.cpu.TARGETS["sapphirerapids"] else set()
         ("skylake_avx512", "avx512", {"f16c"}),
         ("haswell", "avx2", {"f16c"}),
         ("neoverse_n1", "neon", {"dotprod"}),
+        ("neoverse_v1", "neon", {"dotprod", "i8mm"}),
         ("x86_64", "sse2", set()),
     ],
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
+from winogen.records.target import OLDEST
 from winogen.toolchain import trust
 from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.fork import finished
@@ -23,7 +24,6 @@ from winogen.toolchain.fork import finished
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
 BASE_FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-fPIC", "-shared")
-OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
