@@ -22,7 +22,7 @@ from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.kernels import gemm, weight_gradient
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import EXTENSIONS, TARGETS, Precision
+from winogen.records import TARGETS, Precision
 from winogen.records.target import spelled
 
 FOLDER = Path(__file__).parents[1] / "golden" / "parts"
@@ -40,7 +40,7 @@ def able(variant, name):
     Its core is one with kernels of half vectors and two chains of additions.
     """
     target = replace(TARGETS[name], core="zen4")
-    if variant.runs_on(target) or name not in EXTENSIONS["fp16"].targets:
+    if variant.runs_on(target) or "fp16" not in target.known:
         return target
     return target.adjusted("+fp16")
 

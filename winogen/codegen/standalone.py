@@ -387,7 +387,7 @@ def _target_text(target: Target) -> dict[str, Any]:
 
 
 # Where a macro of 64-bit ARM is not called as its feature is.
-_ARM_MACROS = {"i8mm": "MATMUL_INT8"}
+_ARM_MACROS = {"i8mm": "MATMUL_INT8", "fp16": "FP16_VECTOR_ARITHMETIC"}
 
 
 def _lacks(features: Sequence[str]) -> list[str]:

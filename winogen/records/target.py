@@ -29,27 +29,26 @@ class Extension:
     clang: int
 
 
-EXTENSIONS: dict[str, Extension] = {
-    extension.name: extension
-    for extension in (
-        # Dot products of 8-bit and of 16-bit integers, added to 32-bit sums.
-        Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
-        Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
-        Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
-        # Products of matrices of bytes, 2 x 8 by 8 x 2.
-        Extension("i8mm", ("neon",), "i8mm", ("-march=armv8.2-a+i8mm",), 10, 11),
-        # Products of matrices of bytes, 16 x 64 by 64 x 16, which Linux has to permit.
-        Extension("amx", ("avx512",), "amx_int8", ("-mamx-tile", "-mamx-int8"), 11, 12),
-        # float16 to float32 and back.
-        Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
-        # Shuffles of bytes across a whole vector.
-        Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
-        # Dot products of two bfloat16, added to sums of float32.
-        Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
-        # Arithmetic in float16.
-        Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
-    )
-}
+# Some of different targets have the same name.
+EXTENSIONS: tuple[Extension, ...] = (
+    # Dot products of 8-bit and of 16-bit integers, added to 32-bit sums.
+    Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
+    Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
+    Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
+    # Products of matrices of bytes, 2 x 8 by 8 x 2.
+    Extension("i8mm", ("neon",), "i8mm", ("-march=armv8.2-a+i8mm",), 10, 11),
+    # Products of matrices of bytes, 16 x 64 by 64 x 16, which Linux has to permit.
+    Extension("amx", ("avx512",), "amx_int8", ("-mamx-tile", "-mamx-int8"), 11, 12),
+    # float16 to float32 and back.
+    Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
+    # Shuffles of bytes across a whole vector.
+    Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
+    # Dot products of two bfloat16, added to sums of float32.
+    Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
+    # Arithmetic in float16.
+    Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
+    Extension("fp16", ("neon",), "asimdhp", ("-march=armv8.2-a+fp16",), 8, 7),
+)
 
 
 # What widens a type of numbers in fewer instructions, by target.
@@ -129,8 +128,13 @@ class Target:
         """
         if not names:  # mostly, and planners ask for each way that they consider
             return self
-        flags = (flag for name in names for flag in EXTENSIONS[name].flags)
+        flags = (flag for name in names for flag in self.known[name].flags)
         return replace(self, flags=_joined((*self.flags, *flags)))
+
+    @property
+    def known(self) -> dict[str, Extension]:
+        """All extensions that its CPUs may have, by name."""
+        return {one.name: one for one in EXTENSIONS if self.name in one.targets}
 
     @property
     def used(self) -> tuple[Extension, ...]:
@@ -142,9 +146,8 @@ class Target:
         words = {word for flag in self.flags for word in flag.split("+")}
         return tuple(
             one
-            for one in EXTENSIONS.values()
-            if self.name in one.targets
-            and words.issuperset(word for flag in one.flags for word in flag.split("+"))
+            for one in self.known.values()
+            if words.issuperset(word for flag in one.flags for word in flag.split("+"))
         )
 
     def storing(self, *numbers: str) -> Target:
@@ -184,15 +187,10 @@ class Target:
         extensions = set(self.extensions)
         words = re.split("([+-])", changes)
         for sign, name in zip(words[1::2], words[2::2]):
-            if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
-                names = (
-                    extension.name
-                    for extension in EXTENSIONS.values()
-                    if self.name in extension.targets
-                )
+            if name not in self.known:
                 raise InvalidValue(
                     f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
-                    f"each of {', '.join(names) or 'no extension'}"
+                    f"each of {', '.join(self.known) or 'no extension'}"
                 )
             (extensions.add if sign == "+" else extensions.discard)(name)
         return replace(self, extensions=frozenset(extensions))
