@@ -34,7 +34,7 @@ class DirectFloat16(halves.OfHalves, Direct):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         usual = tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
-        # By lane a vector of sums has as many filters as two of float32, and the rows' numbers are in
+        # By lane a vector of sums has as many filters as two of float32. The numbers of rows are in
         # the lower 16 registers: of ten rows some would leave them.
         return replace(usual, vectors=2 * usual.vectors, rows=9) if target.by_lane else usual
 
