@@ -31,6 +31,7 @@ _INSTALL = (
 )
 # zig compiles for this very CPU unless told otherwise.
 _ZIG_CPU = "-mcpu=baseline"
+_ZIG_FEATURES = {"fp16": "fullfp16"}  # LLVM's names, where gcc has others
 # It builds a C runtime for each instruction set, in ten seconds and more. Kernels call nothing that
 # a process of Python does not have; on Linux they find it there.
 _NO_RUNTIME = ("-nostdlib",)
@@ -73,9 +74,15 @@ class Compiler:
 
 
 def _in_zig(flag: str) -> str:
-    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
-    name, _, features = flag.partition("+")
-    return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
+    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a.
+
+    >>> _in_zig("-march=armv8.2-a+dotprod+fp16")
+    '-mcpu=baseline+dotprod+fullfp16'
+    """
+    name, *features = flag.split("+")
+    if not name.startswith("-march="):
+        return flag
+    return "+".join((_ZIG_CPU, *(_ZIG_FEATURES.get(one, one) for one in features)))
 
 
 def flags_for(target: Target) -> tuple[str, ...]:
