@@ -396,8 +396,8 @@ def _lacks(features: Sequence[str]) -> list[str]:
     macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in names]
     # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
     arm = [name for name in features if name.startswith("arch=")]
-    features = [one for name in arm for one in name.split("+")[1:]]
-    macros += [f"__ARM_FEATURE_{_ARM_MACROS.get(one, one.upper())}" for one in features]
+    ones = [one for name in arm for one in name.split("+")[1:]]
+    macros += [f"__ARM_FEATURE_{_ARM_MACROS.get(one, one.upper())}" for one in ones]
     lengths = [name.removeprefix(_LENGTH) for name in features if name.startswith(_LENGTH)]
     return [
         *(f"!defined({macro})" for macro in macros),
