@@ -233,3 +233,6 @@ def test_arm_says_which_extension_it_needs():
     texts = _target_text(TARGETS["neon"].using("dotprod"))
     assert texts["features"] == ["arch=armv8.2-a+dotprod"]
     assert texts["missing"] == "!defined(__ARM_FEATURE_DOTPROD)"
+    both = _target_text(TARGETS["neon"].using("dotprod", "i8mm"))
+    assert both["features"] == ["arch=armv8.2-a+dotprod+i8mm"]
+    assert "!defined(__ARM_FEATURE_MATMUL_INT8)" in both["missing"]

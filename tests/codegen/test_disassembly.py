@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from codegen.elsewhere import ELSEWHERE
+from kernels.samples import work_for
 
 from winogen import kernels, resources
 from winogen.codegen.render import parts, render
 from winogen.codegen.transforms import load
+from winogen.kernels.dots import DOTS
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.gemm import tuning as gemm_tuning
+from winogen.kernels.quantized import VECTORS, QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.lab.bench.stack import loops
 from winogen.records import TARGETS, Precision
@@ -36,6 +39,9 @@ LIMITS = {
     ("armv7", "gemm", "NHWC"): 0.71,
     ("armv7", "direct", "NHWC"): 0.6,
 }
+
+# Vectors that go to the stack and come back.
+STACK = re.compile(r"\t(?:ld|st)[pu]?r?\s+q.*\[(?:sp|x29)", re.MULTILINE)
 
 
 def spec_of(isa, kernel, layout):
@@ -75,6 +81,36 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
 
 
+def test_products_of_float16_take_numbers_from_lanes(tmp_path):
+    """All of the numbers of a vector, which are the first multiply-adds: a loop around others."""
+    target = TARGETS["neon"].adjusted("+fp16")
+    layer = (24, 64, 3, 3), (1, 9, 9), "direct", target
+    spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC"))
+    source, name = source_of(spec)
+    (tmp_path / "kernel.c").write_text(source)
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    (body,) = re.findall(rf"<{name}>:\n((?:.+\n)*)", text)
+    lines = body.split("\n")
+    products = [i for i, line in enumerate(lines) if re.search(r"\tfmla\s.*\.h\[\d\]", line)]
+    count = 8 * spec.tuning.rows * spec.tuning.vectors // 2
+    first, last = products[0], products[count - 1]
+    assert not STACK.search("\n".join(lines[first:last])) and count / (last - first) >= 0.8
+
+
+def test_half_of_the_product_of_bytes_is_products_of_matrices(tmp_path):
+    target, (dot,) = TARGETS["neon"], (dot for dot in DOTS if dot.name == "smmla")
+    spec = QuantizedSpec.of("direct", "NHWC", False, target, dot)
+    (tmp_path / "kernel.c").write_text(render(spec))
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    name = f"product_{VECTORS}_{spec.rows}"
+    both, rest = (one for one in loops(text) if one.function == name)
+    # Of two pixels and two filters each: over the words of a vector, and over the last two words.
+    assert both.arithmetic == 2 * rest.arithmetic == 2 * spec.rows * VECTORS
+    for loop in both, rest:
+        assert loop.loads == loop.stores == 0, loop
+        assert loop.arithmetic / loop.instructions >= 0.48, loop
+
+
 def test_the_product_of_wasm_is_products_and_sums(tmp_path):
     spec, other = spec_of("wasm", "mcmr", "NHWC"), ELSEWHERE["wasm"]
     other.need()
@@ -89,10 +125,6 @@ def test_the_product_of_wasm_is_products_and_sums(tmp_path):
     assert steps % rows == 0 and count["v128.load"] * rows == steps * vectors
     assert count["f32x4.mul"] == count["f32x4.add"] == steps * vectors > 0
     assert len(count) == 4, count  # nothing is stored or moved between lanes
-
-
-# Vectors that go to the stack and come back.
-STACK = re.compile(r"\t(?:ld|st)[pu]?r?\s+q.*\[(?:sp|x29)", re.MULTILINE)
 
 
 def test_a_transform_along_one_axis_stays_in_registers(tmp_path):

@@ -179,6 +179,7 @@ def planned(weight, isa, shape=None, groups=1, **options):
     ((32, 64, 3, 3), "avx512", ("direct", "direct_pmaddwd")),
     ((32, 64, 3, 3), "avx2+avxvnni", ("direct", "direct_vpdpbusd")),
     ((32, 64, 3, 3), "neon+dotprod", ("direct", "direct_sdot")),
+    ((32, 64, 3, 3), "neon+dotprod+i8mm", ("direct", "direct_smmla")),
     # Words that would be half empty are filled by neighbouring taps.
     ((32, 1, 3, 3), "avx512+vnni", ("im2col", "im2col_vpdpbusd")),
     ((32, 1, 1, 1), "avx512+vnni", ("direct", "direct_vpdpbusd")),

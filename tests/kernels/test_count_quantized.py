@@ -13,7 +13,7 @@ from winogen.records import TARGETS, Costs, Machine
 from .test_count import moved, needed
 
 ISAS = {
-    "avx512": "+vnni+amx", "avx2": "+avxvnni", "sse2": "", "neon": "+dotprod", "generic": "",
+    "avx512": "+vnni+amx", "avx2": "+avxvnni", "sse2": "", "neon": "+dotprod+i8mm", "generic": "",
 }  # fmt: skip
 # Weights, groups, image, options: of odd sizes, so that rests of vectors, words and blocks appear.
 LAYERS = (

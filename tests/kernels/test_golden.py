@@ -22,7 +22,7 @@ from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.kernels import gemm, weight_gradient
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import EXTENSIONS, TARGETS, Precision
+from winogen.records import TARGETS, Precision
 from winogen.records.target import spelled
 
 FOLDER = Path(__file__).parents[1] / "golden" / "parts"
@@ -40,7 +40,7 @@ def able(variant, name):
     Its core is one with kernels of half vectors and two chains of additions.
     """
     target = replace(TARGETS[name], core="zen4")
-    if variant.runs_on(target) or name not in EXTENSIONS["fp16"].targets:
+    if variant.runs_on(target) or "fp16" not in target.known:
         return target
     return target.adjusted("+fp16")
 
@@ -96,9 +96,10 @@ def gradient_of(target, layout):
     )
 
 
-def bytes_of(target, algorithm, layout, kind=QuantizedSpec):
+def bytes_of(target, algorithm, layout, kind=QuantizedSpec, extensions=""):
     """The C of a convolution of bytes."""
-    extended = TARGETS[target].adjusted({"avx512": "+vnni", "neon": "+dotprod"}[target])
+    usual = {"avx512": "+vnni", "neon": "+dotprod"}
+    extended = TARGETS[target].adjusted(extensions or usual[target])
     return render(kind.of(algorithm, layout, False, extended))
 
 
@@ -146,6 +147,7 @@ def everything():
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
             files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
+    files["bytes_direct_neon_i8mm"] = bytes_of("neon", "direct", "NHWC", extensions="+i8mm")
     # All but what stands at the top: functions that are parts of kernels.
     shared = parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0]))[f"gemm_{SHOWN[0]}"]
     files["shared_gemm"] = shared[shared.index("/* ---- ") :]

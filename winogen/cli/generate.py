@@ -33,7 +33,7 @@ _ISA = typer.Option(
     None,
     metavar="ISA",
     help=f"{', '.join(TARGETS)}, {', '.join(LEVELS)} (default: what this CPU has); with extensions "
-    "as avx512+vnni, avx2+avxvnni and neon+dotprod.",
+    "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16.",
 )
 _THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")
 _NAME = typer.Option(

@@ -64,6 +64,8 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "flushes": target.flushes,
         "dots": target.dots,
         "by_lane": target.by_lane,
+        # Whether products of float16 take one number of a register for all lanes.
+        "lane_halves": target.by_lane and precision.format.summing == "short",
         # Whether one instruction multiplies and adds words.
         "fused_words": bool(target.multiplying(precision.format)),
         "narrow": precision.narrow,  # whether the arrays are

@@ -42,5 +42,6 @@ def context(spec: QuantizedSpec) -> dict[str, Any]:
         "wasm": spec.target.family == "wasm",
         "depthwise": depthwise,
         "what": spec.dot.what,
+        "deep": spec.dot.deep,
         "together": spec.dot.together,
     }

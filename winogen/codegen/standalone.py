@@ -19,6 +19,7 @@ from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
 from winogen.records import ACTIVATIONS, NUMBERS, Target
 from winogen.records.machine import LINE
+from winogen.records.target import OLDEST
 
 _COLUMNS = 100
 _BELOW = (
@@ -373,13 +374,20 @@ def _target_text(target: Target) -> dict[str, Any]:
     if target.family == "wasm" or sized:
         features = []
     lines = wrapped(features, 22, ", ").split("\n") if features else []
+    newer = [one for one in target.used if one.gcc > OLDEST["gcc"]]
     return {
         "only": only,
         "licences": [flag.removeprefix("-f") for flag in target.flags if flag.startswith("-f")],
         "flags": _continued(" ".join(target.flags)),
+        "oldest": max((one.gcc for one in newer), default=0),
+        "newest": ", ".join(one.name for one in newer),
         "features": [line.strip(" ,").replace(" ", "") for line in lines],
         "missing": only + missing if missing else "",
     }
+
+
+# Where a macro of 64-bit ARM is not called as its feature is.
+_ARM_MACROS = {"i8mm": "MATMUL_INT8", "fp16": "FP16_VECTOR_ARITHMETIC"}
 
 
 def _lacks(features: Sequence[str]) -> list[str]:
@@ -388,7 +396,8 @@ def _lacks(features: Sequence[str]) -> list[str]:
     macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in names]
     # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
     arm = [name for name in features if name.startswith("arch=")]
-    macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
+    ones = [one for name in arm for one in name.split("+")[1:]]
+    macros += [f"__ARM_FEATURE_{_ARM_MACROS.get(one, one.upper())}" for one in ones]
     lengths = [name.removeprefix(_LENGTH) for name in features if name.startswith(_LENGTH)]
     return [
         *(f"!defined({macro})" for macro in macros),

@@ -26,7 +26,17 @@ from winogen.kernels import (
     named,
 )
 from winogen.kernels.register_blocks import register_blocks, sizes_of
-from winogen.records import NUMBERS, PRODUCT_TYPES, Points, Precision, Sizes, Target
+from winogen.records import (
+    EXTENSIONS,
+    NUMBERS,
+    PRODUCT_FORMATS,
+    PRODUCT_TYPES,
+    Extension,
+    Points,
+    Precision,
+    Sizes,
+    Target,
+)
 
 # Without a `tile`, the catalog's tiles of at most this many points are tried.
 _POINTS = 9
@@ -104,11 +114,19 @@ def _refuse(layer: Layer, request: Request, target: Target) -> None:
         if algorithms(Precision.of(layer.dtype, products=kind), target)
     )
     names = ", ".join(("None", *(f'"{kind}"' for kind in able)))
+    form = PRODUCT_FORMATS[str(request.product_dtype)]
+    lacking = [one for one in EXTENSIONS if one.name in form.extensions]
     raise Unsupported(
         f'product_dtype: got "{request.product_dtype}" on {target.name} with the extensions '
-        f"{', '.join(sorted(target.extensions)) or 'none'}; allowed: {names}, or a CPU with "
-        "AVX512-FP16 and a compiler that knows it, gcc >= 12 or clang >= 14 (avx512+fp16)"
+        f"{', '.join(sorted(target.extensions)) or 'none'}; allowed: {names}, or a CPU and a "
+        f"compiler with {' or '.join(map(_wanted, lacking))}"
     )
+
+
+def _wanted(one: Extension) -> str:
+    """An extension in words, as WINOGEN_ISA asks for it."""
+    (target,) = one.targets
+    return f"{target}+{one.name} (gcc >= {one.gcc}, clang >= {one.clang})"
 
 
 def _with_numbers(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
@@ -31,7 +33,10 @@ class DirectFloat16(halves.OfHalves, Direct):
     }
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
+        usual = tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
+        # By lane a vector of sums has as many filters as two of float32. The numbers of rows are in
+        # the lower 16 registers: of ten rows some would leave them.
+        return replace(usual, vectors=2 * usual.vectors, rows=9) if target.by_lane else usual
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         sizes, once = work.tuning, self.depth(work) >= work.terms

@@ -22,7 +22,11 @@ class Dot:
     # Vectors of words that it multiplies in the time of a multiply-add of as many floats. By the
     # Intel 64 and IA-32 Architectures Optimization Reference Manual, a product of two tiles of AMX,
     # 16 by 16 such vectors, takes 16 cycles, and there are two multiply-adds of floats in a cycle.
+    # One of a vector of sums, of Arm, takes as long as theirs: two words each.
     at_once: int = 1
+    # Words of a pixel, and of a filter, that it multiplies at once: so many of a filter lie side by
+    # side, where filters fill no lanes.
+    deep: int = 1
 
     @property
     def rate(self) -> float:
@@ -34,6 +38,7 @@ DOTS = (
     Dot("tdpbusd", "avx512", ("amx", "vnni"), 4, False, "tdpbusd (AMX-INT8)", at_once=8),
     Dot("vpdpbusd", "avx512", ("vnni",), 4, False, "vpdpbusd (AVX512-VNNI)"),
     Dot("vpdpbusd", "avx2", ("avxvnni",), 4, False, "vpdpbusd (AVX-VNNI)"),
+    Dot("smmla", "neon", ("i8mm",), 4, True, "smmla", at_once=2, deep=2),
     Dot("sdot", "neon", ("dotprod",), 4, True, "sdot"),
     Dot("pmaddwd", "avx512", (), 2, True, "vpmaddwd", adds=1),
     Dot("pmaddwd", "avx2", (), 2, True, "vpmaddwd", adds=1),

@@ -153,6 +153,8 @@ class QuantizedSpec(Spec):
         """Rows of a register block for which there are registers: operands take others."""
         if self.algorithm == "depthwise":
             return self.target.registers - 2
+        if self.dot.deep > 1:  # pixels are in registers two by two, filters one after the other
+            return 2 * (self.target.registers - 3) // (2 * VECTORS + 1) // 2 * 2
         return (self.target.registers - VECTORS - 1) // VECTORS
 
     @property
@@ -236,9 +238,9 @@ class QuantizedWork:
 
     @property
     def words(self) -> int:
-        """The words that they make; of tiles, whole chunks of them."""
+        """The words that they make: of tiles whole chunks, else as many as are multiplied."""
         words = int(blocks(self.run, self.spec.dot.together))
-        return int(round_up(words, self.chunk)) if self.spec.tiles else words
+        return int(round_up(words, self.chunk if self.spec.tiles else self.spec.dot.deep))
 
     @property
     def chunk(self) -> int:

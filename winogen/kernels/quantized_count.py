@@ -80,12 +80,20 @@ def _product(work: QuantizedWork) -> Product:
     if spec.tiles:  # of which none is half empty to the instruction
         length = round_up(length, spec.lanes)
     most = min(length, spec.rows) if spec.tiles else even(length, spec.rows)
+    deep = spec.dot.deep  # where it multiplies two words, pixels are loaded by the vector
     return Product(
-        panels(length, most, blocks(work.filters, spec.lanes), VECTORS),
+        panels(
+            length, most, blocks(work.filters, spec.lanes), VECTORS, spec.lanes if deep > 1 else 1
+        ),
         work.words * work.taps,
         times=lines,
-        more=spec.dot.instructions - 1 + spec.dot.adds,
+        more=spec.dot.instructions - 1 + spec.dot.adds + _joined(work),
     )
+
+
+def _joined(work: QuantizedWork) -> float:
+    """Instructions that join the words of neighbouring pixels, for each vector of products."""
+    return 1 / (work.spec.lanes * VECTORS) if work.spec.dot.deep > 1 else 0
 
 
 def _finished(work: QuantizedWork, sums: int, instructions: int) -> Demand:
@@ -143,7 +151,8 @@ def cycles(work: QuantizedWork, machine: Machine) -> float:
     """
     costs, spec = machine.costs, work.spec
     into, multiply, output = work.count()
-    instructions = spec.dot.instructions + costs.byte_add * spec.dot.adds
+    dot = spec.dot
+    instructions = dot.instructions / dot.at_once + costs.byte_add * dot.adds + _joined(work)
     filled = costs.byte_fill * into.stored + costs.byte_turn * into.turned
     filled += costs.instruction * into.instructions
     fill = cost.roof(filled, _traffic(machine, into), costs.shows)

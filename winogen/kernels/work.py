@@ -126,7 +126,8 @@ class Work:
     @property
     def together(self) -> int:
         """Steps of the product for which one load brings the numbers of a row."""
-        by_lane = self.target.by_lane and self.precision.format.together == 1
+        form = self.precision.format
+        by_lane = self.target.by_lane and (form.together == 1 or form.summing == "short")
         return self.lanes if by_lane else 1
 
     @property

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from winogen.errors import InvalidValue
 from winogen.records.precision import NUMBERS, ProductFormat
 
+# The first major versions of compilers that all kernels are written for.
+OLDEST = {"gcc": 9, "clang": 10}
+
 
 @dataclass(frozen=True)
 class Extension:
@@ -26,29 +29,41 @@ class Extension:
     clang: int
 
 
-EXTENSIONS: dict[str, Extension] = {
-    extension.name: extension
-    for extension in (
-        # Dot products of 8-bit and of 16-bit integers, added to 32-bit sums.
-        Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
-        Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
-        Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
-        # Products of matrices of bytes, 16 x 64 by 64 x 16, which Linux has to permit.
-        Extension("amx", ("avx512",), "amx_int8", ("-mamx-tile", "-mamx-int8"), 11, 12),
-        # float16 to float32 and back.
-        Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
-        # Shuffles of bytes across a whole vector.
-        Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
-        # Dot products of two bfloat16, added to sums of float32.
-        Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
-        # Arithmetic in float16.
-        Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
-    )
-}
+# Some of different targets have the same name.
+EXTENSIONS: tuple[Extension, ...] = (
+    # Dot products of 8-bit and of 16-bit integers, added to 32-bit sums.
+    Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
+    Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
+    Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
+    # Products of matrices of bytes, 2 x 8 by 8 x 2.
+    Extension("i8mm", ("neon",), "i8mm", ("-march=armv8.2-a+i8mm",), 10, 11),
+    # Products of matrices of bytes, 16 x 64 by 64 x 16, which Linux has to permit.
+    Extension("amx", ("avx512",), "amx_int8", ("-mamx-tile", "-mamx-int8"), 11, 12),
+    # float16 to float32 and back.
+    Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
+    # Shuffles of bytes across a whole vector.
+    Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
+    # Dot products of two bfloat16, added to sums of float32.
+    Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
+    # Arithmetic in float16.
+    Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
+    Extension("fp16", ("neon",), "asimdhp", ("-march=armv8.2-a+fp16",), 8, 7),
+)
 
 
 # What widens a type of numbers in fewer instructions, by target.
 _WIDENERS = {("avx2", "float16"): "f16c", ("avx512", "flyte24"): "vbmi"}
+
+
+def _joined(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags of which one names the architecture with all features: of several the last counts."""
+    named = [flag for flag in flags if flag.startswith("-march=")]
+    if len(named) < 2:
+        return flags
+    features = dict.fromkeys(name for flag in named for name in flag.split("+")[1:])
+    joined = "+".join((named[0].split("+")[0], *features))
+    others = (flag for flag in flags if flag not in named)
+    return (*others, joined)
 
 
 @dataclass(frozen=True)
@@ -108,11 +123,32 @@ class Target:
 
         >>> TARGETS["avx2"].using("f16c").flags
         ('-mavx2', '-mfma', '-mf16c')
+        >>> TARGETS["neon"].using("dotprod", "i8mm").flags
+        ('-march=armv8.2-a+dotprod+i8mm',)
         """
         if not names:  # mostly, and planners ask for each way that they consider
             return self
-        flags = tuple(flag for name in names for flag in EXTENSIONS[name].flags)
-        return replace(self, flags=(*self.flags, *flags))
+        flags = (flag for name in names for flag in self.known[name].flags)
+        return replace(self, flags=_joined((*self.flags, *flags)))
+
+    @property
+    def known(self) -> dict[str, Extension]:
+        """All extensions that its CPUs may have, by name."""
+        return {one.name: one for one in EXTENSIONS if self.name in one.targets}
+
+    @property
+    def used(self) -> tuple[Extension, ...]:
+        """The extensions that its flags allow.
+
+        >>> [one.name for one in TARGETS["neon"].using("i8mm").used]
+        ['i8mm']
+        """
+        words = {word for flag in self.flags for word in flag.split("+")}
+        return tuple(
+            one
+            for one in self.known.values()
+            if words.issuperset(word for flag in one.flags for word in flag.split("+"))
+        )
 
     def storing(self, *numbers: str) -> Target:
         """Return the target whose flags allow what it has to widen these types of numbers.
@@ -151,15 +187,10 @@ class Target:
         extensions = set(self.extensions)
         words = re.split("([+-])", changes)
         for sign, name in zip(words[1::2], words[2::2]):
-            if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
-                names = (
-                    extension.name
-                    for extension in EXTENSIONS.values()
-                    if self.name in extension.targets
-                )
+            if name not in self.known:
                 raise InvalidValue(
                     f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
-                    f"each of {', '.join(names) or 'no extension'}"
+                    f"each of {', '.join(self.known) or 'no extension'}"
                 )
             (extensions.add if sign == "+" else extensions.discard)(name)
         return replace(self, extensions=frozenset(extensions))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
+from winogen.records.target import OLDEST
 from winogen.toolchain import trust
 from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.fork import finished
@@ -23,7 +24,6 @@ from winogen.toolchain.fork import finished
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
 BASE_FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-fPIC", "-shared")
-OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
@@ -31,6 +31,7 @@ _INSTALL = (
 )
 # zig compiles for this very CPU unless told otherwise.
 _ZIG_CPU = "-mcpu=baseline"
+_ZIG_FEATURES = {"fp16": "fullfp16"}  # LLVM's names, where gcc has others
 # It builds a C runtime for each instruction set, in ten seconds and more. Kernels call nothing that
 # a process of Python does not have; on Linux they find it there.
 _NO_RUNTIME = ("-nostdlib",)
@@ -73,9 +74,15 @@ class Compiler:
 
 
 def _in_zig(flag: str) -> str:
-    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
-    name, _, features = flag.partition("+")
-    return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
+    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a.
+
+    >>> _in_zig("-march=armv8.2-a+dotprod+fp16")
+    '-mcpu=baseline+dotprod+fullfp16'
+    """
+    name, *features = flag.split("+")
+    if not name.startswith("-march="):
+        return flag
+    return "+".join((_ZIG_CPU, *(_ZIG_FEATURES.get(one, one) for one in features)))
 
 
 def flags_for(target: Target) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def _permitted() -> bool:
 
 
 @lru_cache(maxsize=8)
-def _emitted(cc: str | None, mode: str) -> frozenset[str]:
+def _emitted(cc: str | None, mode: str) -> frozenset[Extension]:
     """The extensions that the compiler knows; all where only finished kernels can be used.
 
     ``cc``: the variable that chooses the compiler. ``mode``: whether there is need of one.
@@ -118,8 +118,8 @@ def _emitted(cc: str | None, mode: str) -> frozenset[str]:
     except CompilerNotFound:
         return frozenset(EXTENSIONS)
     return frozenset(
-        name
-        for name, extension in EXTENSIONS.items()
+        extension
+        for extension in EXTENSIONS
         if compiler.major >= getattr(extension, compiler.family)
     )
 
@@ -133,9 +133,7 @@ def not_emitted(target: Target) -> tuple[Extension, ...]:
     """Return the extensions of a target that the CPU has, and the compiler does not know."""
     known = _emitted(os.environ.get("CC"), mode())
     return tuple(
-        one
-        for one in EXTENSIONS.values()
-        if target.name in one.targets and one.reported in _reported() and one.name not in known
+        one for one in target.known.values() if one.reported in _reported() and one not in known
     )
 
 
@@ -161,20 +159,20 @@ def host_targets() -> tuple[Target, ...]:
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
     emitted = _emitted(os.environ.get("CC"), mode())
-    usable = frozenset(name for name in emitted if EXTENSIONS[name].reported in also)
+    usable = frozenset(one for one in emitted if one.reported in also)
     return _targets(frozenset(features), core, usable)
 
 
 @lru_cache(maxsize=32)
-def _targets(features: frozenset[str], core: str, usable: frozenset[str]) -> tuple[Target, ...]:
+def _targets(
+    features: frozenset[str], core: str, usable: frozenset[Extension]
+) -> tuple[Target, ...]:
     """Return the targets of a CPU with these features, with the extensions that are usable."""
     return tuple(
         replace(
             target,
             core=core,
-            extensions=frozenset(
-                name for name in usable if target.name in EXTENSIONS[name].targets
-            ),
+            extensions=frozenset(one.name for one in usable if target.name in one.targets),
         )
         for target in TARGETS.values()
         if target.reported <= features

@@ -46,7 +46,7 @@ _X86 = _Syntax(
     r"j\w+\s+(?:0x)?([0-9a-f]+)",
 )
 _ARM = _Syntax(
-    r"(fadd|fsub|fmul|fmla|fmls|fdiv|[su]dot)\s+[vz]",
+    r"(fadd|fsub|fmul|fmla|fmls|fmlal2?|fdiv|[su]dot|[su]mmla)\s+[vz]",
     r"ld(r|p|1\w*)\s+\{?[qz]\d+.*,.*\[(sp|x29)",
     r"st(r|p|1\w*)\s+\{?[qz]\d+.*,.*\[(sp|x29)",
     r"(?:b\.?\w*|cbn?z|tbn?z)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b",

@@ -20,7 +20,7 @@ from winogen.kernels.tuning import CORES
 from winogen.kernels.weight_gradient import GradientSpec
 from winogen.kernels.weight_gradient import tuning as gradient_tuning
 from winogen.program.summation import PROGRAM
-from winogen.records import EXTENSIONS, TARGETS, Points, Precision, Target, Tuning, spelled
+from winogen.records import TARGETS, Points, Precision, Target, Tuning, spelled
 
 FILE = Path(__file__).with_name("kernels.json")
 _BYTES = {"bytes": QuantizedSpec, "reals": RealsSpec}
@@ -103,11 +103,7 @@ def from_dict(entry: dict[str, Any]) -> Spec:
 
 def _extensions(target: Target) -> list[str]:
     """The extensions that the flags of a target allow."""
-    return [
-        name
-        for name, one in EXTENSIONS.items()
-        if target.name in one.targets and {*one.flags} <= {*target.flags}
-    ]
+    return [one.name for one in target.used]
 
 
 def _usual(variant: str, target: Target, core: str, precision: Precision) -> Tuning:

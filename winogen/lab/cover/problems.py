@@ -19,7 +19,7 @@ from winogen.kernels.quantized import Reals
 from winogen.kernels.spec import KernelSpec
 from winogen.lab.layers import tuned_layers
 from winogen.lab.nets import NETS
-from winogen.records import EXTENSIONS, TARGETS, Machine, Target
+from winogen.records import TARGETS, Machine, Target
 from winogen.records.machines import known_machine
 from winogen.tuning.layers import BenchLayer, load_layers
 
@@ -137,8 +137,8 @@ NUMBERS = (Numbers(), Numbers(sums=False), Numbers(sums=False, reals=Reals()))
 def _kernel(spec: Any) -> Spec:
     """The kernel by what is in its C: cores and extensions that it makes no use of are not."""
     target = spec.target
-    used = (name for name in target.extensions if {*EXTENSIONS[name].flags} <= {*target.flags})
-    return replace(spec, target=replace(target, core="", extensions=frozenset(used)))
+    used = target.extensions & {one.name for one in target.used}
+    return replace(spec, target=replace(target, core="", extensions=used))
 
 
 def spelled(target: Target) -> str:
