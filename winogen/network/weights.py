@@ -20,6 +20,9 @@ from winogen.records import TARGETS, Target
 from winogen.toolchain import host_targets
 from winogen.toolchain.loader import Build
 
+MAGIC = b"winogen1"
+HEADER = 64  # bytes before the numbers of a file
+BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
 _ALIGNED = 16  # numbers: a cache line
 # Kernels of these pack filters on any CPU: their C is portable.
 _ANYWHERE = ("neon", "sve256", "armv7", "wasm", "generic")
@@ -65,6 +68,18 @@ class Weights:
             padded = whole[part.begin : part.begin + round_up(part.numbers.size, _ALIGNED)]
             yield f"    /* {part.begin}: {part.name} */"
             yield wrapped(map(spelled, padded.tolist()), 4, ", ", ",")
+
+
+def digest(data: bytes) -> int:
+    """Return what a file of weights is known by: FNV-1a of its 64-bit words.
+
+    >>> hex(digest(bytes(8)))
+    '0xaf63bd4c8601b7df'
+    """
+    value = BASIS
+    for word in np.frombuffer(data, "<u8").tolist():
+        value = ((value ^ word) * PRIME) & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def spelled(number: float) -> str:
