@@ -70,6 +70,16 @@ class FloatWriter:
             "README.md": render("README.md"),
         }
 
+    def part_files(self) -> dict[str, bytes]:
+        """Return what a larger network calls: all but the test, and what compiles and explains."""
+        return self._code(partial(self._rendered, self._told(list(self._items()))))
+
+    @property
+    def objects(self) -> list[str]:
+        """The names of all files that are compiled, once they are made."""
+        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weights.count)
+        return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
+
     @property
     def weight_bytes(self) -> int:
         """How many bytes all weights take; known once the files are made."""
@@ -240,10 +250,25 @@ class FloatWriter:
     # ---- files -----------------------------------------------------------------------------------
 
     def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
+        """What templates know: all files, the test and the description among them."""
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
-        feed = [(array, rows(inputs[array.name])) for array in read.inputs]
+        return {
+            **self._told(items),
+            "least_bytes": plan.least_bytes,
+            "predicted": plan.predicted_error,
+            "limit": GROWTH * plan.predicted_error,
+            "products": planned,
+            "direct_products": direct,
+            "feed": [(array, rows(inputs[array.name])) for array in read.inputs],
+            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
+            "exact": exact,
+        }
+
+    def _told(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
+        """What templates know that compute."""
+        plan, read = self.plan, self.read
         return {
             **interface(
                 self.name, self.target, self.command, read.inputs, read.outputs, lambda _: "float"
@@ -251,6 +276,7 @@ class FloatWriter:
             "layout": plan.planned.settings.layout,
             "pairs": list(self.pairs.values()),
             "items": items,
+            "uses_arena": any(_uses_arena(item) for item in items),
             "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
             "functions": FUNCTIONS,
             "reals": ["float"],
@@ -261,14 +287,6 @@ class FloatWriter:
             "magic": MAGIC.decode(),
             "basis": f"0x{BASIS:X}",
             "prime": f"0x{PRIME:X}",
-            "least_bytes": plan.least_bytes,
-            "predicted": plan.predicted_error,
-            "limit": GROWTH * plan.predicted_error,
-            "products": planned,
-            "direct_products": direct,
-            "feed": feed,
-            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
-            "exact": exact,
         }
 
     def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
@@ -285,12 +303,21 @@ class FloatWriter:
 
     def _weight_files(self, render: Any) -> dict[str, bytes]:
         data, name = self.weights.data().tobytes(), self.name
+        if self.where == "const" and not self.weights.count:
+            return {}
         if self.where == "const":
             return {f"{name}_weights.c": render("weights.c")}
         if self.where == "object":
             return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
         head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
         return {f"{name}_weights.bin": head.ljust(HEADER, b"\0") + data}
+
+
+def _uses_arena(item: Call | Loop) -> bool:
+    if isinstance(item, Loop):
+        return any(map(_uses_arena, item.items))
+    spots = (str(argument) for argument in item.arguments)
+    return any(spot.startswith(("AT(", "arena")) for spot in spots)
 
 
 def _label(step: Step) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -33,7 +34,7 @@ class Files:
     arena_bytes: int
     least_arena_bytes: int  # that any arena would need
     weight_bytes: int
-    predicted_error: float | None  # None: of bytes, whose sums are exact
+    predicted_error: float | None  # None: all is of bytes, whose sums are exact
     products: int
     direct_products: int  # that direct convolution has
 
@@ -83,7 +84,7 @@ def generate(
     default this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer, as in `conv2d`; none of these four for a quantized model.
+    layer of floats, as in `conv2d`: a quantized model has weights "const".
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
     are computed by Winograd in integers, with the same codes, as far as their transformed filters
     find room. None: all are direct, whose constants are smallest.
@@ -103,30 +104,41 @@ def generate(
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
+    planned = partial(
+        schedule,
+        target=target,
+        tolerance=tolerance,
+        algorithm=algorithm,
+        workspace_limit=workspace_limit,
+    )
     model = loaded(model_or_path, input_shapes)
     if is_quantized(model):
-        options = {
-            "weights": (weights, "const"),
-            "tolerance": (tolerance, None),
-            "algorithm": (algorithm, "auto"),
-            "workspace_limit": (workspace_limit, None),
-        }
-        for what, (given, only) in options.items():
-            if given != only:
-                raise InvalidValue(
-                    f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
-                )
+        if weights != "const":
+            raise InvalidValue(
+                f"weights: got {weights!r}; allowed: 'const', as the model is of bytes"
+            )
         read_codes = read_bytes(model, name)
-        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit))
+        if not read_codes.has_floats:
+            floats = {
+                "tolerance": (tolerance, None),
+                "algorithm": (algorithm, "auto"),
+                "workspace_limit": (workspace_limit, None),
+            }
+            for what, (given, only) in floats.items():
+                if given != only:
+                    raise InvalidValue(
+                        f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
+                    )
+        else:
+            check_packing(target)
+        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit, planned))
     if flash_limit is not None:
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
     check_packing(target)
     read = network(model, name)
-    plan = schedule(
-        read, target, tolerance=tolerance, algorithm=algorithm, workspace_limit=workspace_limit
-    )
+    plan = planned(read)
     writer = FloatWriter(name, read, plan, target, weights, command)
     return Files(
         writer.files(),
@@ -141,4 +153,4 @@ def generate(
 def _of_bytes(writer: ByteWriter) -> Files:
     contents = writer.files()
     sizes = writer.arena_bytes, writer.least_bytes, writer.weight_bytes
-    return Files(contents, *sizes, None, writer.products, writer.direct_products)
+    return Files(contents, *sizes, writer.predicted_error, writer.products, writer.direct_products)
