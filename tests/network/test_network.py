@@ -337,3 +337,24 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
     data = files.contents["net_weights.bin"]
     assert (tmp_path / "made" / "net_weights.bin").read_bytes() == data
     assert str(files) in done.output
+
+
+@pytest.mark.parametrize(
+    "isa, weights, kept",
+    [
+        (None, "const", "float16"),
+        ("neon", "object", "float16"),
+        ("generic", "file", "bfloat16"),
+    ],
+)
+def test_filters_of_16_bits_take_half_the_bytes(isa, weights, kept, tmp_path, make):
+    options = {"isa": isa, "weights": weights, "algorithm": "direct"}
+    files = generate(chain(), filter_dtype=kept, **options)
+    files.write(tmp_path)
+    assert make(tmp_path, "test", isa=isa).count(": right") == 1
+    assert 1e-4 < files.predicted_error < 1e-2
+    filters = 4 * (6 * 3 * 9 + 4 * 6 * 9)  # bytes, of float32
+    whole = generate(chain(), **options)
+    assert whole.weight_bytes - files.weight_bytes >= 0.4 * filters
+    with pytest.raises(InvalidValue, match="^filter_dtype: got 'flyte8'; allowed: .float16"):
+        generate(chain(), filter_dtype="flyte8", **options)

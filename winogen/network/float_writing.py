@@ -53,7 +53,7 @@ class FloatWriter:
     ):
         self.name, self.read, self.plan, self.target = name, read, plan, target
         self.where, self.command = where, commented(command)
-        self.weights = Weights()
+        self.weights, self.halves = Weights(), Weights("uint16")
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
         self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
@@ -77,13 +77,13 @@ class FloatWriter:
     @property
     def objects(self) -> list[str]:
         """The names of all files that are compiled, once they are made."""
-        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weights.count)
+        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weight_bytes)
         return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
 
     @property
     def weight_bytes(self) -> int:
         """How many bytes all weights take; known once the files are made."""
-        return 4 * self.weights.count
+        return 4 * self.weights.count + 2 * self.halves.count
 
     def _rendered(self, known: Mapping[str, Any], template: str) -> bytes:
         return str(environment().get_template(f"network/{template}.j2").render(known)).encode()
@@ -154,7 +154,7 @@ class FloatWriter:
         slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
         given = {
             "input": self._at(step.input, rows.input, rows.images),
-            "packed": self._weight(f"filters of {step.label}", packed(one, op.weight)),
+            "packed": self._filters(f"filters of {step.label}", packed(one, op.weight)),
             "bias": "NULL" if op.bias is None else self._weight(f"bias of {step.label}", op.bias),
             "slopes": "NULL" if slopes is None else self._weight(f"slopes of {step.label}", slopes),
             "add": self._at(step.add, rows.add, rows.images),
@@ -247,6 +247,11 @@ class FloatWriter:
     def _weight(self, name: str, array: Any) -> str:
         return f"w + {self.weights.add(commented(name), array)}"
 
+    def _filters(self, name: str, array: Any) -> str:
+        if array.dtype == np.float32:
+            return self._weight(name, array)
+        return f"h + {self.halves.add(commented(name), array)}"
+
     # ---- files -----------------------------------------------------------------------------------
 
     def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
@@ -282,6 +287,9 @@ class FloatWriter:
             "reals": ["float"],
             "where": self.where,
             "weights": self.weights,
+            "halves": self.halves,
+            "filter_dtype": self.plan.planned.settings.filter_dtype,
+            "weight_bytes": self.weight_bytes,
             "header": HEADER,
             "arena_bytes": plan.arena_bytes,
             "magic": MAGIC.decode(),
@@ -302,8 +310,9 @@ class FloatWriter:
         return feed, session_of(model.proto).run(names, feed), False
 
     def _weight_files(self, render: Any) -> dict[str, bytes]:
-        data, name = self.weights.data().tobytes(), self.name
-        if self.where == "const" and not self.weights.count:
+        data = self.weights.data().tobytes() + self.halves.data().tobytes()
+        name = self.name
+        if self.where == "const" and not data:
             return {}
         if self.where == "const":
             return {f"{name}_weights.c": render("weights.c")}

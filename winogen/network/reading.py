@@ -22,7 +22,7 @@ from winogen.onnx.reading import Reading, read
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
 # What the files themselves call something, and macros of C.
 _OWN = frozenset(
-    "AT EOF INFINITY NAN NULL arena errno linux memory picture stdin stdout strip unix w "
+    "AT EOF INFINITY NAN NULL arena errno h halves linux memory picture stdin stdout strip unix w "
     "weights".split()
 )
 

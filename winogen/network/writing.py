@@ -24,6 +24,7 @@ from winogen.toolchain import host_target
 
 # Where weights are: in C, in an object file, or in a file that the caller maps.
 WEIGHTS = ("const", "object", "file")
+FILTERS = ("float16", "bfloat16")  # what filters may be stored in, beside float32
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def generate(
     tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
+    filter_dtype: str | None = None,
     flash_limit: int | None = None,
     command: str = "winogen.network.generate",
 ) -> Files:
@@ -85,6 +87,8 @@ def generate(
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
     layer of floats, as in `conv2d`: a quantized model has weights "const".
+    ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
+    the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
     are computed by Winograd in integers, with the same codes, as far as their transformed filters
     find room. None: all are direct, whose constants are smallest.
@@ -102,6 +106,8 @@ def generate(
     target = host_target() if isa is None else arguments.target(isa)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    if filter_dtype is not None:
+        arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
     planned = partial(
@@ -110,6 +116,7 @@ def generate(
         tolerance=tolerance,
         algorithm=algorithm,
         workspace_limit=workspace_limit,
+        filter_dtype=filter_dtype,
     )
     model = loaded(model_or_path, input_shapes)
     if is_quantized(model):
@@ -123,6 +130,7 @@ def generate(
                 "tolerance": (tolerance, None),
                 "algorithm": (algorithm, "auto"),
                 "workspace_limit": (workspace_limit, None),
+                "filter_dtype": (filter_dtype, None),
             }
             for what, (given, only) in floats.items():
                 if given != only:
