@@ -299,7 +299,7 @@ class ByteWriter:
         return {
             **interface(
                 self.name,
-                self.target,
+                next((part.flagged for part in self.parts.values()), self.target),
                 self.command,
                 read.inputs,
                 read.outputs,

@@ -81,6 +81,12 @@ class FloatWriter:
         return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
 
     @property
+    def flagged(self) -> Target:
+        """The target with what its kernels need to widen filters."""
+        kept = self.plan.planned.settings.filter_dtype
+        return self.target.storing(kept) if kept else self.target
+
+    @property
     def weight_bytes(self) -> int:
         """How many bytes all weights take; known once the files are made."""
         return 4 * self.weights.count + 2 * self.halves.count
@@ -276,7 +282,7 @@ class FloatWriter:
         plan, read = self.plan, self.read
         return {
             **interface(
-                self.name, self.target, self.command, read.inputs, read.outputs, lambda _: "float"
+                self.name, self.flagged, self.command, read.inputs, read.outputs, lambda _: "float"
             ),
             "layout": plan.planned.settings.layout,
             "pairs": list(self.pairs.values()),

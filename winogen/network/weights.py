@@ -98,8 +98,14 @@ def spelled(number: float) -> str:
     return f"{number:.8e}f" if number else "0.0f"
 
 
-def check_packing(target: Target) -> None:
+def check_packing(target: Target, filter_dtype: str | None = None) -> None:
     """Raise InvalidValue for a target whose kernels cannot pack filters on this machine."""
+    if filter_dtype is not None and target.name != "generic" and not _runs_here(target):
+        raise InvalidValue(
+            f"filter_dtype: got {filter_dtype!r} for {target.name}, whose kernels pack such "
+            "filters by instructions that this CPU lacks; allowed: None, or a target of this "
+            "CPU, or generic"
+        )
     if target.name in _ANYWHERE or _runs_here(target):
         return
     names = (*(one.name for one in host_targets()), *_ANYWHERE)

@@ -138,13 +138,13 @@ def generate(
                         f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
                     )
         else:
-            check_packing(target)
+            check_packing(target, filter_dtype)
         return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit, planned))
     if flash_limit is not None:
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
-    check_packing(target)
+    check_packing(target, filter_dtype)
     read = network(model, name)
     plan = planned(read)
     writer = FloatWriter(name, read, plan, target, weights, command)
