@@ -67,7 +67,6 @@ class _Reader:
         self.shapes = usual_sizes(model)
         self.made = Steps(model, self.shapes)
         outputs = [value.name for value in model.graph.output]
-        self.outputs = outputs
         wanted = {name for node in model.cone(outputs) for name in model.reads(node)}
         self.inputs = [value.name for value in required(model) if value.name in wanted]
         self.identifiers = identifiers_of([*self.inputs, *outputs], prefix)
