@@ -133,15 +133,6 @@ def test_layers_of_bytes_pass_their_own_test(isa, tmp_path, make):
         make(tmp_path, "test", "-O1", isa=isa)
 
 
-def test_nodes_between_that_stay_in_float_are_named(tmp_path):
-    shape = (1, 3, 6, 6)
-    net = net_of()
-    y = net.conv(net.node("Softmax", net.conv("x", 3, 4), axis=1, name="odd"), 4, 4)
-    model = quantized(net.model(y, shape=list(shape)), shape, tmp_path)
-    with pytest.raises(InvalidValue, match=r"opset 17 that are not generated: .*odd \(Softmax\)"):
-        generate(model)
-
-
 @pytest.mark.parametrize("options", [{"weights": "file"}, {"tolerance": 1e-3}])
 def test_options_of_floats_are_refused(options):
     ((name, _),) = options.items()

@@ -337,3 +337,21 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
     data = files.contents["net_weights.bin"]
     assert (tmp_path / "made" / "net_weights.bin").read_bytes() == data
     assert str(files) in done.output
+
+
+@pytest.mark.parametrize(
+    "isa, weights, kept", [(None, "const", "float16"), ("generic", "file", "bfloat16")]
+)
+def test_filters_of_16_bits_take_half_the_bytes(isa, weights, kept, tmp_path, make):
+    options = {"isa": isa, "weights": weights, "algorithm": "direct"}
+    files = generate(chain(), filter_dtype=kept, **options)
+    files.write(tmp_path)
+    assert make(tmp_path, "test").count(": right") == 1
+    assert 1e-4 < files.predicted_error < 1e-2
+    whole = generate(chain(), filter_dtype=None, **options)
+    assert files.weight_bytes < whole.weight_bytes
+    with pytest.raises(InvalidValue, match="^filter_dtype: got 'flyte8'; allowed: .float16"):
+        generate(chain(), filter_dtype="flyte8", **options)
+    if host_target().name != "neon":
+        with pytest.raises(InvalidValue, match="^filter_dtype: got 'float16' for neon"):
+            generate(chain(), isa="neon", filter_dtype="float16")

@@ -153,7 +153,7 @@ def generate(
 
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
-_READ = ("tolerance", "algorithm", "workspace_limit")
+_READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")
 _BOTH = ("isa", "name", *_READ)
 
 

@@ -88,6 +88,7 @@ def _ways(
             algorithm="direct",
             threads=request.threads,
             workspace_limit=request.workspace_limit,
+            filter_dtype=request.filter_dtype,
         )
         with suppress(CompilerNotFound):
             ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1, stock=stock)]

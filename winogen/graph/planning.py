@@ -267,6 +267,7 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         threads=settings.threads,
         tolerance=settings.tolerance,
         workspace_limit=settings.workspace_limit,
+        filter_dtype=settings.filter_dtype,
     )
     target, most = settings.target, settings.most_error
     options = partial(ways, problem, request, target, settings.machine, most)

@@ -23,4 +23,5 @@ class Settings:
     # Kernels preferred to faster ones that might have to be compiled; None for no such.
     familiar: frozenset[KernelSpec] | None = None
     workspace_limit: int | None = None  # bytes that each layer computes in
+    filter_dtype: str | None = None  # what packed filters are stored in, where kernels have it
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`

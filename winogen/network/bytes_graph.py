@@ -1,4 +1,4 @@
-"""A network of bytes: maps of codes, and what makes one of others."""
+"""A network of bytes: maps of codes, and of numbers between them, and what makes one of others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from winogen.network.reading import Array
+from winogen.network.reading import Array, Network
 from winogen.onnx.model import Model
 
 LOWEST, HIGHEST = -128, 127
@@ -23,12 +23,18 @@ class Codes(NamedTuple):
 
 @dataclass(frozen=True)
 class Map:
-    """A value: height x width x channels codes of an image."""
+    """A value of an image: height x width x channels codes, or numbers, which have channels first.
+
+    ``outer``: where it lies if not in the arena, "input" or "output" and the number of the caller's
+    array, whose codes have channels first, too.
+    """
 
     number: int
     channels: int
     height: int
     width: int
+    floats: bool = False
+    outer: tuple[str, int] | None = None
 
     @property
     def pixels(self) -> int:
@@ -37,7 +43,12 @@ class Map:
 
     @property
     def bytes(self) -> int:
-        """How many codes there are."""
+        """How many it takes."""
+        return self.count * (4 if self.floats else 1)
+
+    @property
+    def count(self) -> int:
+        """How many codes or numbers there are."""
         return self.pixels * self.channels
 
 
@@ -114,9 +125,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Quantize:
-    """Numbers of an input array as codes; of codes, where there is no scale."""
+    """Numbers as codes; codes of a caller as a map's, where there is no scale."""
 
-    array: int
     scale: float | None
     after: After
     flip: int
@@ -124,25 +134,38 @@ class Quantize:
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Codes as numbers of an output array; as codes, where there is no scale."""
+    """Codes as numbers; a map's codes as a caller's, where there is no scale."""
 
-    array: int
     scale: float | None
     zero: int
     flip: int
 
 
-Operator = Convolution | Largest | Mean | Add | Table | Quantize | Dequantize
+@dataclass(frozen=True, eq=False)
+class Floats:
+    """A part of the model that computes with float32, of an image."""
+
+    network: Network
+    feed: tuple[str, ...]  # what it reads, by its names in the whole model
+
+
+Operator = Convolution | Largest | Mean | Add | Table | Quantize | Dequantize | Floats
 
 
 @dataclass(frozen=True)
 class Step:
-    """An operator, the maps that it reads, and the one that it writes; None: an output."""
+    """An operator, the maps that it reads, and those that it writes: nearly always one."""
 
     label: str
     op: Operator
     reads: tuple[Map, ...]
-    output: Map | None
+    output: Map
+    more: tuple[Map, ...] = ()
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        """All maps that it reads or writes."""
+        return (*self.reads, self.output, *self.more)
 
 
 @dataclass(frozen=True)
@@ -150,7 +173,7 @@ class Ends(Array):
     """An input or output of a model: float or codes."""
 
     dtype: str = "float32"
-    step: float = 1.0  # the distance of two outputs
+    step: float | None = 1.0  # the distance of two outputs; None: what floats compute
 
 
 @dataclass(frozen=True)
@@ -163,3 +186,8 @@ class ByteNetwork:
     outputs: tuple[Ends, ...]
     steps: tuple[Step, ...]
     maps: tuple[Map, ...] = field(default=())
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether parts of it compute with floats."""
+        return any(isinstance(step.op, Floats) for step in self.steps)

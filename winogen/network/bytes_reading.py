@@ -2,11 +2,13 @@
 
 A QuantizeLinear asks for a value in codes. What makes this value, down to the DequantizeLinear of
 other codes, is one step: a convolution, a product, a pool, a sum, or a function of one number.
+Where it is none of these, it is numbers that a part of floats computes, and their codes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ from winogen.network.bytes_graph import (
     Quantize,
     Step,
 )
-from winogen.network.bytes_steps import Limits, Steps, after_of, map_sizes
+from winogen.network.bytes_steps import Limits, Steps, map_sizes
+from winogen.network.islands import Islands, ordered
 from winogen.network.reading import identifiers_of
 from winogen.onnx.between import Lookup
 from winogen.onnx.model import Model
@@ -51,11 +54,15 @@ def read_bytes(model: Model, prefix: str = "net") -> ByteNetwork:
     return _Reader(model, prefix).network()
 
 
+class NoCodes(Refused):
+    """A value is what floats compute."""
+
+
 class _Reader:
     """All that is found while a model is read from its outputs to its inputs."""
 
     def __init__(self, model: Model, prefix: str):
-        self.model = model
+        self.model, self.prefix = model, prefix
         self.narrow = quantized(model)
         self.shapes = usual_sizes(model)
         self.made = Steps(model, self.shapes)
@@ -65,16 +72,17 @@ class _Reader:
         self.identifiers = identifiers_of([*self.inputs, *outputs], prefix)
         self.known: dict[Any, Map] = {}
         self.refused: dict[str, str] = {}
+        self.floats = Islands(model, self.made, self.inputs, outputs, self._bytes)
 
     def network(self) -> ByteNetwork:
         model = self.model
         outputs = []
         for number, value in enumerate(model.graph.output):
-            try:
+            with self._naming(value.name):
                 outputs.append(self._output(number, value.name))
-            except (Refused, WinogenError) as reason:
-                node = model.makers.get(model.aliases.get(value.name, value.name))
-                self.refused.setdefault(self.made.label(node, value.name), str(reason))
+        for name in self.floats.wanted():
+            with self._naming(name):
+                self.floats.follow(name)
         if self.refused:
             listed = ", ".join(f"{label}: {reason}" for label, reason in self.refused.items())
             raise InvalidValue(
@@ -85,38 +93,50 @@ class _Reader:
             Ends(name, self.identifiers[name], self.shapes[name], self._dtype(name))
             for name in self.inputs
         )
-        batches = {array.shape[0] for array in (*inputs, *outputs)}
-        if len(batches) > 1:
+        batches = {array.shape[:1] for array in (*inputs, *outputs)}
+        if len(batches) > 1 or () in batches:
             raise InvalidValue(f"model: got batches of {sorted(batches)} images; allowed: one size")
-        (batch,) = batches
-        return ByteNetwork(
-            model, batch, inputs, tuple(outputs), tuple(self.made.steps), tuple(self.made.maps)
-        )
+        ((batch,),) = batches
+        steps = ordered([*self.made.steps, *self.floats.steps(batch, self.prefix)])
+        return ByteNetwork(model, batch, inputs, tuple(outputs), steps, tuple(self.made.maps))
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """What is refused is kept, with the node that makes a value."""
+        try:
+            yield
+        except (Refused, WinogenError) as reason:
+            node = self.model.makers.get(self.model.aliases.get(name, name))
+            self.refused.setdefault(self.made.label(node, name), str(reason))
 
     # ---- ends ------------------------------------------------------------------------------------
 
     def _output(self, number: int, name: str) -> Ends:
-        shape = self.made.shape(name)
-        kind = self._dtype(name)
-        if kind == "float32":
+        shape, kind = self.made.shape(name), self._dtype(name)
+        if kind != "float32":
+            value = self._bytes(name)
+            there = self.made.map(
+                (value.channels, value.height, value.width), outer=("output", number)
+            )
+            op = Dequantize(None, 0, 128 if kind == "uint8" else 0)
+            self.made.steps.append(Step(f"output {name}", op, (value,), there))
+            return Ends(name, self.identifiers[name], shape, kind)
+        step: float | None = None
+        try:
             value, codes = self._real(name)
-            op = Dequantize(number, codes.scale, codes.zero, 0)
-        else:
-            value, codes = self._bytes(name), None
-            op = Dequantize(number, None, 0, 128 if kind == "uint8" else 0)
-        self.made.steps.append(Step(f"output {name}", op, (value,), None))
-        return Ends(
-            name, self.identifiers[name], shape, kind, codes.scale if codes is not None else 1.0
-        )
+            self.floats.dequantized(name, value, codes)
+            step = codes.scale
+        except NoCodes:
+            self.floats.value(name)
+        return Ends(name, self.identifiers[name], shape, kind, step)
 
     def _input(self, name: str, codes: Codes | None, limits: Limits) -> Map:
-        shape = self.shapes[name]
-        op = Quantize(self.inputs.index(name), None, After(0, 0), 0)
+        sizes, label = map_sizes(self.shapes[name]), f"input {name}"
         if codes is not None:
-            op = replace(op, scale=codes.scale, after=after_of(0, codes, limits))
-        elif self._dtype(name) == "uint8":
-            op = replace(op, flip=128)
-        return self.made.step(f"input {name}", op, (), map_sizes(shape))
+            return self.made.quantized(label, self.floats.value(name), codes, limits)
+        given = self.made.map(sizes, outer=("input", self.inputs.index(name)))
+        op = Quantize(None, After(0, 0), 128 if self._dtype(name) == "uint8" else 0)
+        return self.made.step(label, op, (given,), sizes)
 
     def _dtype(self, name: str) -> str:
         kind = self.model.kind(name)
@@ -178,10 +198,17 @@ class _Reader:
             if node.op_type == "MaxPool":
                 value, codes = self._real(node.input[0])
                 return self._largest(node, value), codes
-        raise Refused(f"{self.made.label(node, name)} computes with numbers that are no codes")
+        raise NoCodes(f"{self.made.label(node, name)} computes with numbers that are no codes")
 
     def _coded(self, name: str, codes: Codes, limits: Limits) -> Map:
-        """A value that is numbers in the model, in codes."""
+        """A value that is numbers in the model, in codes: by a step of codes, or of floats."""
+        try:
+            return self._of_codes(name, codes, limits)
+        except (Refused, WinogenError):
+            value = self.floats.value(self.model.aliases.get(name, name))
+            return self.made.quantized(f"codes of {name}", value, codes, limits)
+
+    def _of_codes(self, name: str, codes: Codes, limits: Limits) -> Map:
         name = self.model.aliases.get(name, name)
         node = self.model.makers.get(name)
         if node is None:
@@ -203,7 +230,7 @@ class _Reader:
             make, count = makers[node.op_type]
             return make(node, [self._real(one) for one in node.input[:count]], codes, limits)
         if node.domain in STANDARD and node.op_type in _RENAMING:
-            return self.made.renamed(name, self._coded(node.input[0], codes, limits))
+            return self.made.renamed(name, self._of_codes(node.input[0], codes, limits))
         if node.output[0] in self.narrow.refusals:
             raise Refused(self.narrow.refusals[node.output[0]])
         value, here = self._real(name)
@@ -214,7 +241,7 @@ class _Reader:
         is_relu = node.op_type == "Relu"
         low, high = (0.0, np.inf) if is_relu else clip_bounds(self.model, node)
         cut = Limits(*(float(np.clip(end, low, high)) for end in limits))
-        return self._coded(node.input[0], codes, cut)
+        return self._of_codes(node.input[0], codes, cut)
 
     def _largest(self, node: Any, x: Map) -> Map:
         """Made once of codes: of their numbers it is the same."""

@@ -22,6 +22,7 @@ from winogen.network.bytes_graph import (
     Map,
     Mean,
     Operator,
+    Quantize,
     Step,
     Table,
     Window,
@@ -56,10 +57,19 @@ class Steps:
         self, label: str, op: Operator, reads: tuple[Map, ...], sizes: tuple[int, int, int]
     ) -> Map:
         """A step that writes a map of its own, of these channels, height and width."""
-        made = Map(len(self.maps), *sizes)
-        self.maps.append(made)
+        made = self.map(sizes)
         self.steps.append(Step(label, op, reads, made))
         return made
+
+    def map(
+        self,
+        sizes: tuple[int, int, int],
+        floats: bool = False,
+        outer: tuple[str, int] | None = None,
+    ) -> Map:
+        """A map that nothing writes yet."""
+        self.maps.append(Map(len(self.maps), *sizes, floats, outer))
+        return self.maps[-1]
 
     def convolution(self, label: str, op: QConv, x: Map, name: str) -> Map:
         """A convolution of codes whose output is codes; ``name``: of that."""
@@ -110,7 +120,7 @@ class Steps:
         if weight.ndim != 2 or (w.scale.size > 1 and axis != (0 if across else 1)):
             raise Refused("its weights have scales along another axis than that of outputs")
         rows = weight if across else weight.T
-        if rows.shape[1] != x.bytes:
+        if rows.shape[1] != x.count:
             raise Refused("it multiplies along an axis of several")
         bias = None
         if len(node.input) > 2 and node.input[2]:
@@ -182,13 +192,17 @@ class Steps:
             raise Refused("it joins along another axis than that of channels")
         if any((part.height, part.width) != sizes[1:] for part, _ in reads):
             raise Refused("its inputs have different sizes")
-        whole, begin = Map(len(self.maps), *sizes), 0
-        self.maps.append(whole)
+        whole, begin = self.map(sizes), 0
         for part, here in reads:
             op = Table(_table(here, codes, limits), begin)
             self.steps.append(Step(self.label(node, ""), op, (part,), whole))
             begin += part.channels
         return whole
+
+    def quantized(self, label: str, x: Map, codes: Codes, limits: Limits) -> Map:
+        """Numbers as codes."""
+        op = Quantize(codes.scale, after_of(0, codes, limits), 0)
+        return self.step(label, op, (x,), (x.channels, x.height, x.width))
 
     def recoded(self, label: str, value: Map, here: Codes, there: Codes, limits: Limits) -> Map:
         """The same numbers in other codes."""
@@ -210,7 +224,7 @@ class Steps:
     def renamed(self, name: str, value: Map) -> Map:
         """The same map by another name."""
         shape = self.shape(name)
-        if prod(shape[1:]) == value.bytes and (
+        if prod(shape[1:]) == value.count and (
             len(shape) == 2 or map_sizes(shape) == (value.channels, value.height, value.width)
         ):
             return value

@@ -55,7 +55,6 @@ class Tiles(NamedTuple):
 
     def tiles(self, step: Step) -> int:
         """Return how many a layer has."""
-        assert step.output is not None
         return -(-step.output.height // self.m) * -(-step.output.width // self.m)
 
     def words(self, weight: np.ndarray) -> np.ndarray:
@@ -146,7 +145,7 @@ def chosen(steps: Sequence[Step], taken: int, limit: int | None) -> dict[int, Ti
 
 def _ways(number: int, step: Step, weights: Counter[bytes]) -> list[_Way]:
     op = step.op
-    if not isinstance(op, Convolution) or op.groups > 1 or step.output is None:
+    if not isinstance(op, Convolution) or op.groups > 1:
         return []
     window = op.window
     if window.kernel != (3, 3) or window.stride != (1, 1) or window.dilation != (1, 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from winogen.network.bytes_graph import (
     ByteNetwork,
     Convolution,
     Dequantize,
+    Floats,
     Largest,
     Map,
     Mean,
@@ -23,11 +26,13 @@ from winogen.network.bytes_graph import (
     Table,
     Window,
 )
+from winogen.network.bytes_testing import Sample
 from winogen.network.bytes_tiles import Tiles, bias_of, chosen
+from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
+from winogen.network.reading import Network
+from winogen.network.schedule import Schedule
 from winogen.network.weights import spelled
-from winogen.onnx.loading import session_of
-from winogen.onnx.probes import feed_of
 from winogen.records import Target
 
 _C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
@@ -57,10 +62,30 @@ class ByteWriter:
     """All that is collected while a network is written."""
 
     def __init__(
-        self, name: str, read: ByteNetwork, target: Target, command: str, limit: int | None = None
+        self,
+        name: str,
+        read: ByteNetwork,
+        target: Target,
+        command: str,
+        limit: int | None = None,
+        planned: Callable[[Network], Schedule] | None = None,
     ):
-        """Place everything; ``limit``: bytes of constants, see `chosen`; None: all is direct."""
+        """Place everything.
+
+        ``limit``: bytes of constants, see `chosen`; None: all is direct. ``planned``: how parts of
+        floats run; None: there are none.
+        """
         self.name, self.read, self.target, self.command = name, read, target, commented(command)
+        self.parts: dict[int, FloatWriter] = {}  # by the numbers of their steps
+        for number, step in enumerate(read.steps):
+            if isinstance(step.op, Floats):
+                assert planned is not None
+                stem, network = f"{name}_float{len(self.parts)}", step.op.network
+                plan = planned(network)
+                self.parts[number] = FloatWriter(stem, network, plan, target, "const", command)
+        self.part_files = {
+            file: data for part in self.parts.values() for file, data in part.part_files().items()
+        }
         self._begin({})
         if limit is not None:
             self._calls()
@@ -78,17 +103,18 @@ class ByteWriter:
         """Where in the arena maps lie, and what convolutions work in."""
         steps = self.read.steps
         works = [_work_bytes(step, self.tiles.get(number)) for number, step in enumerate(steps)]
-        used: dict[int, list[int]] = {one.number: [] for one in self.read.maps}
+        for number, part in self.parts.items():
+            works[number] = part.plan.arena_bytes
+        maps = {one.number: one for step in steps for one in step.maps if one.outer is None}
+        used: dict[int, list[int]] = {number: [] for number in maps}
         for number, step in enumerate(steps):
-            for one in (*step.reads, *([step.output] if step.output else [])):
-                used[one.number].append(number)
-        lives = [
-            Life(one.bytes, min(used[one.number]), max(used[one.number])) for one in self.read.maps
-        ]
+            for one in step.maps:
+                if one.outer is None:
+                    used[one.number].append(number)
+        lives = [Life(maps[n].bytes, min(when), max(when)) for n, when in used.items()]
         lives += [Life(work, number, number) for number, work in enumerate(works)]
         begins, self.arena_bytes = offsets(lives)
-        count = len(self.read.maps)
-        self.begins, self.works = begins[:count], begins[count:]
+        self.begins, self.works = dict(zip(maps, begins)), begins[len(maps) :]
         self.least_bytes = max(
             sum(life.size for life in lives if life.first <= number <= life.last)
             for number in range(len(steps))
@@ -97,21 +123,31 @@ class ByteWriter:
     @property
     def weight_bytes(self) -> int:
         """How many bytes constants take."""
-        return sum(one.numbers * _SIZES[one.type] for one in self.constants)
+        floats = sum(part.weight_bytes for part in self.parts.values())
+        return floats + sum(one.numbers * _SIZES[one.type] for one in self.constants)
+
+    @property
+    def predicted_error(self) -> float | None:
+        """Of what floats compute; None: there are none, and all sums are exact."""
+        errors = [part.plan.predicted_error for part in self.parts.values()]
+        return sqrt(sum(error**2 for error in errors)) if errors else None
 
     @property
     def products(self) -> int:
         """How many products all convolutions have."""
+        floats = [part.plan.products for part in self.parts.values()]
         saved = sum(
             _products(self.read.steps[number]) - tiles.products_of(self.read.steps[number])
             for number, tiles in self.tiles.items()
         )
+        saved += sum(direct - planned for planned, direct in floats)
         return self.direct_products - self.read.batch * saved
 
     @property
     def direct_products(self) -> int:
         """How many they have by direct convolution."""
-        return self.read.batch * sum(map(_products, self.read.steps))
+        floats = sum(part.plan.products[1] for part in self.parts.values())
+        return self.read.batch * (floats + sum(map(_products, self.read.steps)))
 
     def files(self) -> dict[str, bytes]:
         """Return all files by name."""
@@ -137,7 +173,7 @@ class ByteWriter:
         }
         for one in self._algorithms():
             texts[f"{name}_{one.name}.h"] = one.header(f"{name}_{one.name}", self.command)
-        return {file: text.encode() for file, text in texts.items()}
+        return {file: text.encode() for file, text in texts.items()} | self.part_files
 
     def _algorithms(self) -> list[Tiles]:
         return sorted({one.name: one for one in self.tiles.values()}.values())
@@ -150,9 +186,11 @@ class ByteWriter:
     def _call(self, number: int, step: Step) -> Call:
         label, op = commented(step.label), step.op
         reads = [self._at(one) for one in step.reads]
-        made = "" if step.output is None else self._at(step.output)
+        made = self._at(step.output)
+        if isinstance(op, Floats):
+            function, work = f"{self.parts[number].name}_run", f"arena + {self.works[number]}"
+            return Call(label, function, (*map(self._at, step.maps), work))
         if isinstance(op, Convolution):
-            assert step.output is not None
             layer = f"&{self._layer(number, label, op, step)}"
             if op.depthwise:
                 return self._of(label, "depthwise", layer, *reads, made)
@@ -171,11 +209,10 @@ class ByteWriter:
             return self._of(label, "mean", f"&{window}", codes, factor, padded, *reads, made)
         if isinstance(op, Add):
             a, b = map(spelled, op.factors)
-            count, codes = str(step.reads[0].bytes), self._codes(number, op.after)
+            count, codes = str(step.reads[0].count), self._codes(number, op.after)
             z = reads[1], b, str(op.z_zero)
             return self._of(label, "add", codes, count, reads[0], a, *z, made)
         if isinstance(op, Table):
-            assert step.output is not None
             table = self._constant("int8_t", f"table_{number}", op.table, label)
             x, apart = step.reads[0], step.output.channels
             sizes = len(op.table), x.pixels, x.channels, apart
@@ -184,31 +221,28 @@ class ByteWriter:
         return self._end(number, label, step, op)
 
     def _end(self, number: int, label: str, step: Step, op: Quantize | Dequantize) -> Call:
-        """What stands between an array of the caller and a map."""
-        reading = isinstance(op, Quantize)
-        array = (self.read.inputs if reading else self.read.outputs)[op.array]
-        one = step.output if reading else step.reads[0]
-        assert one is not None
+        """What stands between numbers, or codes of the caller, and a map of codes."""
+        one = step.output if isinstance(op, Quantize) else step.reads[0]
         sizes = str(one.pixels), str(one.channels)
-        there = array.identifier
-        if self.read.batch > 1:
-            there += f" + picture * {one.bytes}"
-        if isinstance(op, Quantize):
-            if op.scale is None:
-                return self._of(label, "take", str(op.flip), *sizes, there, self._at(one))
-            codes = self._codes(number, op.after)
-            scale = spelled(float(np.float32(op.scale)))
-            return self._of(label, "quantize", codes, scale, *sizes, there, self._at(one))
+        both = self._at(step.reads[0]), self._at(step.output)
         if op.scale is None:
-            return self._of(label, "give", str(op.flip), *sizes, self._at(one), there)
+            function = "take" if isinstance(op, Quantize) else "give"
+            return self._of(label, function, str(op.flip), *sizes, *both)
         scale = spelled(float(np.float32(op.scale)))
-        return self._of(label, "dequantize", scale, str(op.zero), *sizes, self._at(one), there)
+        if isinstance(op, Quantize):
+            return self._of(label, "quantize", self._codes(number, op.after), scale, *sizes, *both)
+        return self._of(label, "dequantize", scale, str(op.zero), *sizes, *both)
 
     def _of(self, label: str, function: str, *arguments: str) -> Call:
         return Call(label, f"{self.name}_{function}", arguments)
 
     def _at(self, one: Map, begin: int = 0) -> str:
-        return f"AT({self.begins[one.number] + begin})"
+        if one.outer is not None:
+            kind, number = one.outer
+            array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
+            return f"{array} + picture * {one.count}" if self.read.batch > 1 else array
+        place = self.begins[one.number] + begin
+        return f"NUMBERS({place})" if one.floats else f"AT({place})"
 
     # ---- constants -------------------------------------------------------------------------------
 
@@ -260,14 +294,12 @@ class ByteWriter:
     def _known(self, calls: list[Call]) -> dict[str, Any]:
         read = self.read
         arrays = (*read.inputs, *read.outputs)
-        model = read.model
-        feed = feed_of(model, {**{a.name: a.shape for a in read.inputs}, **model.fixed}, 1)
-        names = [array.name for array in read.outputs]
-        expected = session_of(model.proto).run(names, feed)
+        errors = {number: part.plan.predicted_error for number, part in self.parts.items()}
+        sample = Sample(read, errors)
         return {
             **interface(
                 self.name,
-                self.target,
+                next((part.flagged for part in self.parts.values()), self.target),
                 self.command,
                 read.inputs,
                 read.outputs,
@@ -275,7 +307,12 @@ class ByteWriter:
             ),
             "batch": read.batch,
             "types": {a.name: _C[a.dtype] for a in arrays},
-            "pairs": [f"{self.name}_bytes", *([f"{self.name}_tiles"] if self.tiles else [])],
+            "pairs": [
+                f"{self.name}_bytes",
+                *([f"{self.name}_tiles"] if self.tiles else []),
+                *(name for part in self.parts.values() for name in part.objects),
+            ],
+            "parts": [part.name for part in self.parts.values()],
             "tiles": self._algorithms(),
             "structs": [],
             "constants": self.constants,
@@ -284,18 +321,22 @@ class ByteWriter:
             "where": "const",
             "arena_bytes": self.arena_bytes,
             "least_bytes": self.least_bytes,
+            "predicted": self.predicted_error,
             "weight_bytes": self.weight_bytes,
             "products": self.products,
             "direct_products": self.direct_products,
-            "feed": [(a, rows(feed[a.name], a.dtype)) for a in read.inputs],
-            "expected": [(a, rows(y, a.dtype)) for a, y in zip(read.outputs, expected)],
+            "feed": [(a, rows(sample.feed[a.name], a.dtype)) for a in read.inputs],
+            "expected": [
+                (a, rows(y, a.dtype), a.step or sample.allowed[n])
+                for n, (a, y) in enumerate(zip(read.outputs, sample.expected))
+            ],
         }
 
 
 def _products(step: Step) -> int:
     """How many products a convolution has by direct convolution."""
     op = step.op
-    return step.output.pixels * op.weight.size if isinstance(op, Convolution) and step.output else 0
+    return step.output.pixels * op.weight.size if isinstance(op, Convolution) else 0
 
 
 def _work_bytes(step: Step, tiles: Tiles | None) -> int:
@@ -303,7 +344,6 @@ def _work_bytes(step: Step, tiles: Tiles | None) -> int:
     op = step.op
     if not isinstance(op, Convolution) or op.depthwise:
         return 0
-    assert step.output is not None
     if tiles is not None:
         return _WORD * tiles.products * op.weight.shape[1]
     window = op.window
@@ -315,7 +355,6 @@ def _work_bytes(step: Step, tiles: Tiles | None) -> int:
 
 def _window_fields(window: Window, step: Step) -> list[str]:
     x, y = step.reads[0], step.output
-    assert y is not None
     sizes = {
         "height": x.height,
         "width": x.width,

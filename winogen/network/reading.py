@@ -22,7 +22,7 @@ from winogen.onnx.reading import Reading, read
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
 # What the files themselves call something, and macros of C.
 _OWN = frozenset(
-    "AT EOF INFINITY NAN NULL arena errno linux memory picture stdin stdout strip unix w "
+    "AT EOF INFINITY NAN NULL arena errno h halves linux memory picture stdin stdout strip unix w "
     "weights".split()
 )
 
@@ -54,11 +54,12 @@ def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None)
     return model
 
 
-def network(given: Model, prefix: str = "net") -> Network:
+def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     """Return a model as a network.
 
-    ``given``: of `loaded`. ``prefix``: of names that no array may have. Raises InvalidValue for a
-    model with nodes that are not generated: it names each.
+    ``given``: of `loaded`. ``prefix``: of names that no array may have. ``part``: whether it is a
+    part of another, which may have no convolution. Raises InvalidValue for a model with nodes that
+    are not generated: it names each.
     """
     model = Model(with_others(given), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
@@ -66,6 +67,8 @@ def network(given: Model, prefix: str = "net") -> Network:
     reading = read(model, everywhere=True)
     graph = _connected(model, reading)
     _refuse(model, graph)
+    if not part and not any(isinstance(n.op, (Conv, ConvTranspose)) for n in graph.nodes):
+        raise InvalidValue("model: got no convolution; allowed: a model with one at least")
     sizes = usual_sizes(model)
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
     maps = tuple(_map(name, sizes[name], reading.forms.get(name, "")) for name in inputs)
@@ -191,8 +194,6 @@ def _refuse(model: Model, graph: Graph) -> None:
                 f"model: got the initializer {name}, which callers may replace; allowed: "
                 "constants, which are no inputs as well"
             )
-    if not any(isinstance(node.op, (Conv, ConvTranspose)) for node in graph.nodes):
-        raise InvalidValue("model: got no convolution; allowed: a model with one at least")
 
 
 def _kind(node: Node) -> str:

@@ -84,6 +84,7 @@ def schedule(
     tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
+    filter_dtype: str | None = None,
 ) -> Schedule:
     """Return the plan of a network on one thread, in the layout that is predicted to be faster.
 
@@ -99,6 +100,7 @@ def schedule(
         target=target,
         machine=Machine(),
         workspace_limit=workspace_limit,
+        filter_dtype=filter_dtype,
     )
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))
     outputs = [values[name] for name in network.graph.outputs]

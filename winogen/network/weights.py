@@ -20,7 +20,10 @@ from winogen.records import TARGETS, Target
 from winogen.toolchain import host_targets
 from winogen.toolchain.loader import Build
 
-_ALIGNED = 16  # numbers: a cache line
+MAGIC = b"winogen1"
+HEADER = 64  # bytes before the numbers of a file
+BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
+_LINE = 64  # bytes: arrays begin at a multiple of them
 # Kernels of these pack filters on any CPU: their C is portable.
 _ANYWHERE = ("neon", "sve256", "armv7", "wasm", "generic")
 
@@ -34,26 +37,28 @@ class Part(NamedTuple):
 
 
 class Weights:
-    """Arrays of float32 that are put one behind the other; equal ones once."""
+    """Arrays of one type that are put one behind the other; equal ones once."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str = "float32") -> None:
+        self.dtype = np.dtype(dtype)
+        self._aligned = _LINE // self.dtype.itemsize  # numbers
         self.parts: list[Part] = []
         self._known: dict[bytes, int] = {}
         self.count = 0
 
     def add(self, name: str, array: Any) -> int:
         """Return where an array, or what makes one, begins, in numbers."""
-        numbers = np.ascontiguousarray(array, np.float32).reshape(-1)
+        numbers = np.ascontiguousarray(array, self.dtype).reshape(-1)
         key = numbers.tobytes()
         if key not in self._known:
             self._known[key] = self.count
             self.parts.append(Part(name, self.count, numbers))
-            self.count += round_up(numbers.size, _ALIGNED)
+            self.count += round_up(numbers.size, self._aligned)
         return self._known[key]
 
     def data(self) -> np.ndarray:
         """Return all of them; between two are zeros."""
-        whole = np.zeros(self.count, np.float32)
+        whole = np.zeros(self.count, self.dtype)
         for part in self.parts:
             whole[part.begin : part.begin + part.numbers.size] = part.numbers
         return whole
@@ -62,9 +67,22 @@ class Weights:
         """Yield them as lines of C, with a comment before each."""
         whole = self.data()
         for part in self.parts:
-            padded = whole[part.begin : part.begin + round_up(part.numbers.size, _ALIGNED)]
+            padded = whole[part.begin : part.begin + round_up(part.numbers.size, self._aligned)]
             yield f"    /* {part.begin}: {part.name} */"
-            yield wrapped(map(spelled, padded.tolist()), 4, ", ", ",")
+            words = spelled if self.dtype == np.float32 else str
+            yield wrapped(map(words, padded.tolist()), 4, ", ", ",")
+
+
+def digest(data: bytes) -> int:
+    """Return what a file of weights is known by: FNV-1a of its 64-bit words.
+
+    >>> hex(digest(bytes(8)))
+    '0xaf63bd4c8601b7df'
+    """
+    value = BASIS
+    for word in np.frombuffer(data, "<u8").tolist():
+        value = ((value ^ word) * PRIME) & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def spelled(number: float) -> str:
@@ -80,8 +98,14 @@ def spelled(number: float) -> str:
     return f"{number:.8e}f" if number else "0.0f"
 
 
-def check_packing(target: Target) -> None:
+def check_packing(target: Target, filter_dtype: str | None = None) -> None:
     """Raise InvalidValue for a target whose kernels cannot pack filters on this machine."""
+    if filter_dtype is not None and target.name != "generic" and not _runs_here(target):
+        raise InvalidValue(
+            f"filter_dtype: got {filter_dtype!r} for {target.name}, whose kernels pack such "
+            "filters by instructions that this CPU lacks; allowed: None, or a target of this "
+            "CPU, or generic"
+        )
     if target.name in _ANYWHERE or _runs_here(target):
         return
     names = (*(one.name for one in host_targets()), *_ANYWHERE)
@@ -100,20 +124,21 @@ def _runs_here(target: Target) -> bool:
 def packed(one: Kernel, weight: Any) -> np.ndarray:
     """Return filters as a kernel reads them: its own C packs them, for another CPU's on this one.
 
-    Raises BuildError.
+    They are float32, or the bits of numbers of 16 bits as uint16. Raises BuildError.
     """
     assert sys.byteorder == "little"
     array = np.ascontiguousarray(weight, np.float32)
+    kind = np.float32 if one.spec.precision.filters == "float32" else np.uint16
     if _runs_here(one.spec.target):
         made = kernel(one.spec, Environment.now())
         struct = made.ffi.new("winogen_conv *", one.fields)
-        return made.pack(struct, 1, array).view(np.float32)
+        return made.pack(struct, 1, array).view(kind)
     library = _foreign(one.spec).load()
     struct = library.ffi.new("winogen_conv *", one.fields)
     result = memory.aligned(struct.packed_bytes, "packed weight")
     pointers = (library.ffi.from_buffer(array), library.ffi.from_buffer(result))
     library.lib.winogen_pack(struct, *pointers, 1)
-    return result.view(np.float32)
+    return result.view(kind)
 
 
 def _foreign(spec: KernelSpec) -> Build:

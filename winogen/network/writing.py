@@ -1,50 +1,30 @@
-"""The files of a network: calls in their order, kernels, weights, and a test of all that."""
+"""A model as the files of a network: of floats, or of bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from winogen.codegen.ctext import commented
-from winogen.codegen.functions import FUNCTIONS
-from winogen.codegen.standalone import check_name, float_interface, render_pair
-from winogen.codegen.templates import environment, wrapped
+from winogen.codegen.standalone import check_name
 from winogen.conv import arguments
-from winogen.conv.standalone import about_of
 from winogen.errors import InvalidType, InvalidValue
 from winogen.files import check_regular, replace_file
-from winogen.graph import maps, runtime
-from winogen.graph.chains import Chain
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Repeat
-from winogen.graph.lower import Step
-from winogen.graph.places import Place
-from winogen.graph.relayout import Relayout, turning
-from winogen.graph.strips import Compute, Move
-from winogen.graph.whole import GROWTH
 from winogen.network.bytes_reading import is_quantized, read_bytes
 from winogen.network.bytes_writing import ByteWriter
-from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
-from winogen.network.interface import interface, rows
-from winogen.network.reading import Network, loaded, network
-from winogen.network.schedule import Kernel, Schedule, schedule
-from winogen.network.weights import Weights, check_packing, packed
-from winogen.onnx.loading import naming_damage, session_of
-from winogen.onnx.probes import feed_of
-from winogen.onnx.reference import Reference
-from winogen.records import Target
+from winogen.network.float_writing import FloatWriter
+from winogen.network.reading import loaded, network
+from winogen.network.schedule import schedule
+from winogen.network.weights import check_packing
+from winogen.onnx.loading import naming_damage
 from winogen.toolchain import host_target
 
 # Where weights are: in C, in an object file, or in a file that the caller maps.
 WEIGHTS = ("const", "object", "file")
-MAGIC = b"winogen1"
-_HEADER = 64  # bytes before the numbers of a file
-_BASIS, _PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
+FILTERS = ("float16", "bfloat16")  # what filters may be stored in, beside float32
 
 
 @dataclass(frozen=True)
@@ -55,7 +35,7 @@ class Files:
     arena_bytes: int
     least_arena_bytes: int  # that any arena would need
     weight_bytes: int
-    predicted_error: float | None  # None: of bytes, whose sums are exact
+    predicted_error: float | None  # None: all is of bytes, whose sums are exact
     products: int
     direct_products: int  # that direct convolution has
 
@@ -95,6 +75,7 @@ def generate(
     tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
+    filter_dtype: str | None = None,
     flash_limit: int | None = None,
     command: str = "winogen.network.generate",
 ) -> Files:
@@ -105,7 +86,9 @@ def generate(
     default this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer, as in `conv2d`; none of these four for a quantized model.
+    layer of floats, as in `conv2d`: a quantized model has weights "const".
+    ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
+    the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
     are computed by Winograd in integers, with the same codes, as far as their transformed filters
     find room. None: all are direct, whose constants are smallest.
@@ -123,312 +106,59 @@ def generate(
     target = host_target() if isa is None else arguments.target(isa)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    if filter_dtype is not None:
+        arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
+    planned = partial(
+        schedule,
+        target=target,
+        tolerance=tolerance,
+        algorithm=algorithm,
+        workspace_limit=workspace_limit,
+        filter_dtype=filter_dtype,
+    )
     model = loaded(model_or_path, input_shapes)
     if is_quantized(model):
-        options = {
-            "weights": (weights, "const"),
-            "tolerance": (tolerance, None),
-            "algorithm": (algorithm, "auto"),
-            "workspace_limit": (workspace_limit, None),
-        }
-        for what, (given, only) in options.items():
-            if given != only:
-                raise InvalidValue(
-                    f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
-                )
+        if weights != "const":
+            raise InvalidValue(
+                f"weights: got {weights!r}; allowed: 'const', as the model is of bytes"
+            )
         read_codes = read_bytes(model, name)
-        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit))
+        if not read_codes.has_floats:
+            floats = {
+                "tolerance": (tolerance, None),
+                "algorithm": (algorithm, "auto"),
+                "workspace_limit": (workspace_limit, None),
+                "filter_dtype": (filter_dtype, None),
+            }
+            for what, (given, only) in floats.items():
+                if given != only:
+                    raise InvalidValue(
+                        f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
+                    )
+        else:
+            check_packing(target, filter_dtype)
+        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit, planned))
     if flash_limit is not None:
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
-    check_packing(target)
+    check_packing(target, filter_dtype)
     read = network(model, name)
-    plan = schedule(
-        read, target, tolerance=tolerance, algorithm=algorithm, workspace_limit=workspace_limit
+    plan = planned(read)
+    writer = FloatWriter(name, read, plan, target, weights, command)
+    return Files(
+        writer.files(),
+        plan.arena_bytes,
+        plan.least_bytes,
+        writer.weight_bytes,
+        plan.predicted_error,
+        *plan.products,
     )
-    return _Writer(name, read, plan, target, weights, command).files()
 
 
 def _of_bytes(writer: ByteWriter) -> Files:
     contents = writer.files()
     sizes = writer.arena_bytes, writer.least_bytes, writer.weight_bytes
-    return Files(contents, *sizes, None, writer.products, writer.direct_products)
-
-
-class Rows(NamedTuple):
-    """From which row on a call reads and writes, of each of so many images."""
-
-    input: int = 0
-    output: int = 0
-    add: int = 0
-    images: int = 1  # of a loop over them; 1: the call itself computes all
-
-
-class _Writer:
-    """All that is collected while a network is written."""
-
-    def __init__(
-        self, name: str, read: Network, plan: Schedule, target: Target, where: str, command: str
-    ):
-        self.name, self.read, self.plan, self.target = name, read, plan, target
-        self.where, self.command = where, commented(command)
-        self.weights = Weights()
-        self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
-        self.texts: dict[str, str] = {}
-        self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
-        self.library = runtime.library(host_target(), "float32")
-
-    def files(self) -> Files:
-        """Return everything."""
-        known = self._known(list(self._items()))
-        templates = environment()
-
-        def render(template: str) -> bytes:
-            return str(templates.get_template(f"network/{template}.j2").render(known)).encode()
-
-        name = self.name
-        contents = {f"{name}.h": render("net.h"), f"{name}.c": render("net.c")}
-        contents |= {file: text.encode() for file, text in self.texts.items()}
-        if self.structs:
-            contents |= {f"{name}_maps.h": render("maps.h"), f"{name}_maps.c": render("maps.c")}
-        contents |= self._weight_files(render)
-        contents |= {
-            f"{name}_test.c": render("test.c"),
-            "Makefile": render("Makefile"),
-            "CMakeLists.txt": render("CMakeLists.txt"),
-            "README.md": render("README.md"),
-        }
-        return Files(
-            contents,
-            self.plan.arena_bytes,
-            self.plan.least_bytes,
-            4 * self.weights.count,
-            self.plan.predicted_error,
-            *self.plan.products,
-        )
-
-    # ---- calls -----------------------------------------------------------------------------------
-
-    def _items(self) -> Iterator[Call | Loop]:
-        """All calls in their order; chains of steps run strip by strip."""
-        planned = self.plan.planned
-        chains = {chain.first: chain for chain in planned.chains}
-        number = 0
-        while number < len(planned.steps):
-            chain = chains.get(number)
-            yield from self._calls(number) if chain is None else self._chain(chain)
-            number += 1 if chain is None else chain.steps
-
-    def _calls(self, number: int) -> list[Call]:
-        """The calls of a step."""
-        step, kernels = self.plan.planned.steps[number], self.plan.kernels[number]
-        label, whole = _label(step), Rows()
-        if isinstance(step.op, Relayout):
-            return [self._turning(label, step, step.op)]
-        if not kernels:
-            return [self._moving(label, step, whole)]
-        workspace = self.plan.workspaces[number]
-        return [self._convolution(label, step, one, workspace, whole) for one in kernels]
-
-    def _chain(self, chain: Chain) -> list[Call | Loop]:
-        """The calls of a chain, image by image."""
-        strips: list[list[Call]] = [[]]
-        ended = False
-        for job, kernel in zip(chain.strips.jobs, self.plan.strips[chain.first]):
-            if ended:
-                strips.append([])
-            strips[-1].append(self._job(chain, job, kernel))
-            ended = job.step == chain.steps - 1
-        items = folded(strips)
-        return items if chain.images == 1 else [Loop(PICTURE, chain.images, tuple(items))]
-
-    def _job(self, chain: Chain, job: Compute | Move, kernel: Kernel | None) -> Call:
-        """What is done to some rows."""
-        step = self.plan.planned.steps[chain.first + job.step]
-        label = _label(step)
-        if isinstance(job, Move):
-            copy = replace(step, op=Repeat((1, 1)), input=step.output, add=None)
-            part = maps.Part(0, job.rows, job.rows)
-            rows = Rows(job.up, 0, images=chain.images)
-            return self._moving(f"{label}: rows move up", copy, rows, part)
-        rows = Rows(job.source, job.target, job.begin, chain.images)
-        if kernel is None:
-            part = maps.Part(job.above, job.last - job.first, job.end - job.begin)
-            return self._moving(label, step, rows, part)
-        return self._convolution(label, step, kernel, self.plan.workspaces[chain.first], rows)
-
-    def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
-        op = step.op
-        assert isinstance(op, Conv)
-        interface = float_interface(one.spec, one.fields)
-        slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
-        given = {
-            "input": self._at(step.input, rows.input, rows.images),
-            "packed": self._weight(f"filters of {step.label}", packed(one, op.weight)),
-            "bias": "NULL" if op.bias is None else self._weight(f"bias of {step.label}", op.bias),
-            "slopes": "NULL" if slopes is None else self._weight(f"slopes of {step.label}", slopes),
-            "add": self._at(step.add, rows.add, rows.images),
-            "add_after": self._at(step.add_after, rows.add, rows.images),
-        }
-        pointers = [given[what] for what in interface.reading]
-        output = self._at(step.output, rows.output, rows.images)
-        return Call(
-            label, f"{self._pair(one)}_run", (*pointers, output, f"arena + {workspace}", "1")
-        )
-
-    def _pair(self, one: Kernel) -> str:
-        """The name of a kernel's pair of files."""
-        key = one.spec, repr(one.fields)
-        if key not in self.pairs:
-            name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
-            about = about_of(one.problem, one.choice, one.spec)
-            interface = float_interface(one.spec, one.fields)
-            self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
-        return self.pairs[key]
-
-    def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
-        """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
-        planned, op = self.plan.planned, step.op
-        assert not isinstance(op, (Conv, Relayout))
-        struct, parts = maps.struct(
-            self.library,
-            op,  # type: ignore[arg-type]
-            step.input.channels,
-            planned.settings.layout,
-            planned.rooms[step.input.buffer],
-            None if step.add is None else planned.rooms[step.add.buffer],
-            planned.rooms[step.output.buffer],
-            part,
-            step.planes,
-        )
-        more: list[str | Spot] = []
-        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
-            for what, array in (("scale", op.scale), ("shift", op.shift)):
-                found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
-                more.append(found)
-        if step.add is not None:
-            more.append(self._at(step.add))
-        more += ["NULL"] * (3 - len(more))
-        ends = zip((step.input, step.output), (rows.input, rows.output))
-        pointers = [self._at(place, row, rows.images) for place, row in ends]
-        struct_name = self._struct("winogen_map", struct)
-        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
-
-    def _turning(self, label: str, step: Step, op: Relayout) -> Call:
-        struct, _, parts = turning(self.library, op, step.shape, "float32")
-        struct_name = self._struct("winogen_relayout", struct)
-        places = self._at(step.input), self._at(step.output)
-        return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))
-
-    def _struct(self, kind: str, struct: Any) -> str:
-        """The name of a constant struct; equal ones are there once."""
-        fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
-        values = [(field, getattr(struct, field)) for field in fields]
-        filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
-        key = kind, wrapped(filled, 4, ", ", ",")
-        if key not in self.structs:
-            self.structs[key] = f"{kind.removeprefix('winogen_')}_{len(self.structs)}"
-        return f"&{self.structs[key]}"
-
-    def _spelled(self, field: str, value: float) -> str:
-        """A value of a struct; kinds of maps by their names."""
-        if field != "kind":
-            return repr(value)
-        kinds = self.library.ffi.typeof("enum winogen_map_kinds").elements
-        return str(kinds[int(value)])
-
-    # ---- where things are ------------------------------------------------------------------------
-
-    def _at(self, place: Place | None, row: int = 0, images: int = 1) -> str | Spot:
-        """Where channels of a buffer begin, from a row on, in C; of each of so many images."""
-        if place is None:
-            return "NULL"
-        kind, number = place.buffer
-        planned = self.plan.planned
-        offset = planned.offset(place, row)
-        further = planned.offset(place, row, 1) - offset if images > 1 else 0
-        pictures = ((PICTURE, further),) if further else ()
-        if kind == "arena":
-            begin = self.plan.begins[place.buffer]
-            return Spot(None, begin + 4 * offset, tuple((one, 4 * step) for one, step in pictures))
-        array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
-        return Spot(array, offset, pictures)
-
-    def _weight(self, name: str, array: Any) -> str:
-        return f"w + {self.weights.add(commented(name), array)}"
-
-    # ---- files -----------------------------------------------------------------------------------
-
-    def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
-        plan, read = self.plan, self.read
-        inputs, expected, exact = self._example()
-        planned, direct = plan.products
-        feed = [(array, rows(inputs[array.name])) for array in read.inputs]
-        return {
-            **interface(
-                self.name, self.target, self.command, read.inputs, read.outputs, lambda _: "float"
-            ),
-            "layout": plan.planned.settings.layout,
-            "pairs": list(self.pairs.values()),
-            "items": items,
-            "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
-            "functions": FUNCTIONS,
-            "reals": ["float"],
-            "where": self.where,
-            "weights": self.weights,
-            "header": _HEADER,
-            "arena_bytes": plan.arena_bytes,
-            "magic": MAGIC.decode(),
-            "basis": f"0x{_BASIS:X}",
-            "prime": f"0x{_PRIME:X}",
-            "least_bytes": plan.least_bytes,
-            "predicted": plan.predicted_error,
-            "limit": GROWTH * plan.predicted_error,
-            "products": planned,
-            "direct_products": direct,
-            "feed": feed,
-            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
-            "exact": exact,
-        }
-
-    def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
-        """Numbers for the inputs, and what should come out; whether that is of float64."""
-        model = self.read.model
-        shapes = {array.name: array.shape for array in self.read.inputs}
-        feed = feed_of(model, {**shapes, **model.fixed}, 1)
-        reference = Reference(model, feed, 1)
-        if reference.exact is not None:
-            ends = np.cumsum([prod(array.shape) for array in self.read.outputs])[:-1]
-            return feed, np.split(reference.exact, ends), True
-        names = [array.name for array in self.read.outputs]
-        return feed, session_of(model.proto).run(names, feed), False
-
-    def _weight_files(self, render: Any) -> dict[str, bytes]:
-        data, name = self.weights.data().tobytes(), self.name
-        if self.where == "const":
-            return {f"{name}_weights.c": render("weights.c")}
-        if self.where == "object":
-            return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
-        head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
-        return {f"{name}_weights.bin": head.ljust(_HEADER, b"\0") + data}
-
-
-def _label(step: Step) -> str:
-    """What a comment calls a step."""
-    text = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
-    return commented(text)
-
-
-def digest(data: bytes) -> int:
-    """Return what a file of weights is known by: FNV-1a of its 64-bit words.
-
-    >>> hex(digest(bytes(8)))
-    '0xaf63bd4c8601b7df'
-    """
-    value = _BASIS
-    for word in np.frombuffer(data, "<u8").tolist():
-        value = ((value ^ word) * _PRIME) & 0xFFFFFFFFFFFFFFFF
-    return value
+    return Files(contents, *sizes, writer.predicted_error, writer.products, writer.direct_products)

@@ -35,10 +35,12 @@ def read(
 
     ``excluded``: values that are no outputs of quantized convolutions then, and why.
     ``everywhere``: whether sums and products with constants are read where no convolution is before
-    them, which a framework computes as fast.
+    them, which a framework computes as fast; and float32 where there is no convolution at all.
     """
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)
+    if everywhere and not kind:
+        kind = model.onnx.TensorProto.FLOAT
     patterns = Patterns(model, kind, everywhere) if kind else None
     forms = Forms(patterns) if patterns else None
     matches: dict[int, Match] = {}

@@ -1,0 +1,111 @@
+"""Models of which parts are quantized: codes and floats lie side by side in one folder."""
+
+import numpy as np
+import pytest
+from network.test_bytes import outputs_of
+from network.test_network import net_of
+from onnx import numpy_helper
+
+from winogen.errors import InvalidValue
+from winogen.network import generate
+from winogen.network.bytes_graph import Floats
+from winogen.network.bytes_reading import read_bytes
+from winogen.network.reading import loaded
+
+
+class Drawn:
+    """A net whose values become codes where it is asked for."""
+
+    def __init__(self):
+        self.net = net_of()
+
+    def codes(self, x, step, zero=128, kind=np.uint8):
+        """The numbers of codes of other numbers."""
+        names = self.net.constant(np.float32(step)), self.net.constant(np.array(zero, kind))
+        return self.net.node("DequantizeLinear", self.net.node("QuantizeLinear", x, *names), *names)
+
+    def layer(self, x, channels, filters, taps=3):
+        """A convolution whose weights are codes with a step for each filter."""
+        net, random = self.net, np.random.default_rng(channels)
+        whole = random.integers(-127, 128, (filters, channels, taps, taps)).astype(np.int8)
+        steps = net.constant(np.linspace(0.001, 0.003, filters, dtype=np.float32))
+        zeros = net.constant(np.zeros(filters, np.int8))
+        weight = net.node("DequantizeLinear", net.constant(whole), steps, zeros, axis=0)
+        return net.node("Conv", x, weight, pads=[taps // 2] * 4)
+
+    def coded_layer(self, x, channels, filters, step=0.03):
+        return self.codes(self.layer(x, channels, filters), step)
+
+
+def between(shape):
+    """A first layer of floats, Softmax between codes, a layer of floats whose weights are codes.
+
+    The first layer is read as floats by a sum behind codes, too; both ends are outputs.
+    """
+    drawn = Drawn()
+    net = drawn.net
+    first = net.node("Relu", net.conv("x", shape[1], 6))
+    y = drawn.coded_layer(drawn.codes(first, 0.02, 0), 6, 6)
+    soft = drawn.codes(net.node("Softmax", net.node("Add", y, first), axis=1), 1 / 256, 0)
+    y = drawn.coded_layer(soft, 6, 5, 0.01)
+    flat = net.node("Flatten", net.node("GlobalAveragePool", drawn.layer(y, 5, 4)))
+    model = net.model(net.node("Softmax", flat, axis=1), y, shape=list(shape))
+    del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    return model
+
+
+def parts_of(model):
+    return [step for step in read_bytes(loaded(model)).steps if isinstance(step.op, Floats)]
+
+
+def test_floats_and_codes_lie_side_by_side(tmp_path, make):
+    files = generate(between((2, 3, 7, 6)), isa="generic")
+    files.write(tmp_path)
+    assert make(tmp_path, "test").count(": right") == 2
+    assert files.predicted_error > 0
+    source = tmp_path / "net.c"
+    text = source.read_text()
+    assert all(f"net_float{part}_run(" in text for part in range(3))
+    made = text.replace(".y_zero = -128", ".y_zero = -100")
+    assert made != text
+    source.write_text(made)
+    with pytest.raises(AssertionError, match="WRONG"):
+        make(tmp_path, "test")
+
+
+def test_parts_are_as_large_as_codes_between_them_allow():
+    first, second, last = parts_of(between((1, 3, 7, 6)))
+    assert [len(part.reads) for part in (first, second, last)] == [1, 2, 1]
+    assert first.output in second.reads  # as floats, without codes between
+    assert last.output.outer == ("output", 0)
+
+
+def test_a_float_tail_alone_is_a_part_without_layers(tmp_path, make, ends):
+    drawn = Drawn()
+    y = drawn.coded_layer(drawn.codes("x", 0.03), 3, 4)
+    model = drawn.net.model(drawn.net.node("Softmax", y, axis=1), shape=[2, 3, 5, 6])
+    generate(model, isa="generic").write(tmp_path)
+    x = np.random.default_rng(5).standard_normal((2, 3, 5, 6)).astype(np.float32)
+    wanted = outputs_of(model, x, optimized=False).ravel()
+    found = ends(tmp_path, x, wanted.size, make)
+    assert np.unique(wanted).size > 3
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_weights_alone_may_be_codes():
+    drawn = Drawn()
+    (part,) = parts_of(drawn.net.model(drawn.layer("x", 3, 4), shape=[1, 3, 5, 6]))
+    (node,) = part.op.network.graph.nodes
+    constants = {t.name: numpy_helper.to_array(t) for t in part.op.network.model.graph.initializer}
+    (weight,) = constants.values()
+    assert (node.op.weight == weight).all() and weight.dtype == np.float32
+    assert part.reads[0].outer == ("input", 0) and part.output.outer == ("output", 0)
+
+
+def test_nodes_of_floats_that_are_not_generated_are_named():
+    drawn = Drawn()
+    odd = drawn.net.node("CumSum", drawn.coded_layer(drawn.codes("x", 0.03), 3, 4),
+                         drawn.net.constant(np.int64(1)), name="odd")  # fmt: skip
+    model = drawn.net.model(drawn.codes(odd, 0.1), shape=[1, 3, 5, 6])
+    with pytest.raises(InvalidValue, match=r"opset 17 that are not generated: .*odd \(CumSum\)"):
+        generate(model, isa="generic")

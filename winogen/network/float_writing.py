@@ -1,0 +1,341 @@
+"""The files of a network of float32: calls in their order, kernels, weights, and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.codegen.ctext import commented
+from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.standalone import float_interface, render_pair
+from winogen.codegen.templates import environment, wrapped
+from winogen.conv import arguments
+from winogen.conv.standalone import about_of
+from winogen.graph import maps, runtime
+from winogen.graph.chains import Chain
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Repeat
+from winogen.graph.lower import Step
+from winogen.graph.places import Place
+from winogen.graph.relayout import Relayout, turning
+from winogen.graph.strips import Compute, Move
+from winogen.graph.whole import GROWTH
+from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
+from winogen.network.interface import interface, rows
+from winogen.network.reading import Network
+from winogen.network.schedule import Kernel, Schedule
+from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, digest, packed
+from winogen.onnx.loading import session_of
+from winogen.onnx.probes import feed_of
+from winogen.onnx.reference import Reference
+from winogen.records import Target
+from winogen.toolchain import host_target
+
+
+class Rows(NamedTuple):
+    """From which row on a call reads and writes, of each of so many images."""
+
+    input: int = 0
+    output: int = 0
+    add: int = 0
+    images: int = 1  # of a loop over them; 1: the call itself computes all
+
+
+class FloatWriter:
+    """All that is collected while a network is written."""
+
+    def __init__(
+        self, name: str, read: Network, plan: Schedule, target: Target, where: str, command: str
+    ):
+        self.name, self.read, self.plan, self.target = name, read, plan, target
+        self.where, self.command = where, commented(command)
+        self.weights, self.halves = Weights(), Weights("uint16")
+        self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
+        self.texts: dict[str, str] = {}
+        self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
+        self.library = runtime.library(host_target(), "float32")
+
+    def files(self) -> dict[str, bytes]:
+        """Return everything by name."""
+        known = self._known(list(self._items()))
+        name, render = self.name, partial(self._rendered, known)
+        return self._code(render) | {
+            f"{name}_test.c": render("test.c"),
+            "Makefile": render("Makefile"),
+            "CMakeLists.txt": render("CMakeLists.txt"),
+            "README.md": render("README.md"),
+        }
+
+    def part_files(self) -> dict[str, bytes]:
+        """Return what a larger network calls: all but the test, and what compiles and explains."""
+        return self._code(partial(self._rendered, self._told(list(self._items()))))
+
+    @property
+    def objects(self) -> list[str]:
+        """The names of all files that are compiled, once they are made."""
+        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weight_bytes)
+        return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
+
+    @property
+    def flagged(self) -> Target:
+        """The target with what its kernels need to widen filters."""
+        kept = self.plan.planned.settings.filter_dtype
+        return self.target.storing(kept) if kept else self.target
+
+    @property
+    def weight_bytes(self) -> int:
+        """How many bytes all weights take; known once the files are made."""
+        return 4 * self.weights.count + 2 * self.halves.count
+
+    def _rendered(self, known: Mapping[str, Any], template: str) -> bytes:
+        return str(environment().get_template(f"network/{template}.j2").render(known)).encode()
+
+    def _code(self, render: Callable[[str], bytes]) -> dict[str, bytes]:
+        """The files that compute."""
+        name = self.name
+        contents = {f"{name}.h": render("net.h"), f"{name}.c": render("net.c")}
+        contents |= {file: text.encode() for file, text in self.texts.items()}
+        if self.structs:
+            contents |= {f"{name}_maps.h": render("maps.h"), f"{name}_maps.c": render("maps.c")}
+        return contents | self._weight_files(render)
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def _items(self) -> Iterator[Call | Loop]:
+        """All calls in their order; chains of steps run strip by strip."""
+        planned = self.plan.planned
+        chains = {chain.first: chain for chain in planned.chains}
+        number = 0
+        while number < len(planned.steps):
+            chain = chains.get(number)
+            yield from self._calls(number) if chain is None else self._chain(chain)
+            number += 1 if chain is None else chain.steps
+
+    def _calls(self, number: int) -> list[Call]:
+        """The calls of a step."""
+        step, kernels = self.plan.planned.steps[number], self.plan.kernels[number]
+        label, whole = _label(step), Rows()
+        if isinstance(step.op, Relayout):
+            return [self._turning(label, step, step.op)]
+        if not kernels:
+            return [self._moving(label, step, whole)]
+        workspace = self.plan.workspaces[number]
+        return [self._convolution(label, step, one, workspace, whole) for one in kernels]
+
+    def _chain(self, chain: Chain) -> list[Call | Loop]:
+        """The calls of a chain, image by image."""
+        strips: list[list[Call]] = [[]]
+        ended = False
+        for job, kernel in zip(chain.strips.jobs, self.plan.strips[chain.first]):
+            if ended:
+                strips.append([])
+            strips[-1].append(self._job(chain, job, kernel))
+            ended = job.step == chain.steps - 1
+        items = folded(strips)
+        return items if chain.images == 1 else [Loop(PICTURE, chain.images, tuple(items))]
+
+    def _job(self, chain: Chain, job: Compute | Move, kernel: Kernel | None) -> Call:
+        """What is done to some rows."""
+        step = self.plan.planned.steps[chain.first + job.step]
+        label = _label(step)
+        if isinstance(job, Move):
+            copy = replace(step, op=Repeat((1, 1)), input=step.output, add=None)
+            part = maps.Part(0, job.rows, job.rows)
+            rows = Rows(job.up, 0, images=chain.images)
+            return self._moving(f"{label}: rows move up", copy, rows, part)
+        rows = Rows(job.source, job.target, job.begin, chain.images)
+        if kernel is None:
+            part = maps.Part(job.above, job.last - job.first, job.end - job.begin)
+            return self._moving(label, step, rows, part)
+        return self._convolution(label, step, kernel, self.plan.workspaces[chain.first], rows)
+
+    def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
+        op = step.op
+        assert isinstance(op, Conv)
+        interface = float_interface(one.spec, one.fields)
+        slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
+        given = {
+            "input": self._at(step.input, rows.input, rows.images),
+            "packed": self._filters(f"filters of {step.label}", packed(one, op.weight)),
+            "bias": "NULL" if op.bias is None else self._weight(f"bias of {step.label}", op.bias),
+            "slopes": "NULL" if slopes is None else self._weight(f"slopes of {step.label}", slopes),
+            "add": self._at(step.add, rows.add, rows.images),
+            "add_after": self._at(step.add_after, rows.add, rows.images),
+        }
+        pointers = [given[what] for what in interface.reading]
+        output = self._at(step.output, rows.output, rows.images)
+        return Call(
+            label, f"{self._pair(one)}_run", (*pointers, output, f"arena + {workspace}", "1")
+        )
+
+    def _pair(self, one: Kernel) -> str:
+        """The name of a kernel's pair of files."""
+        key = one.spec, repr(one.fields)
+        if key not in self.pairs:
+            name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
+            about = about_of(one.problem, one.choice, one.spec)
+            interface = float_interface(one.spec, one.fields)
+            self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
+        return self.pairs[key]
+
+    def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
+        """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
+        planned, op = self.plan.planned, step.op
+        assert not isinstance(op, (Conv, Relayout))
+        struct, parts = maps.struct(
+            self.library,
+            op,  # type: ignore[arg-type]
+            step.input.channels,
+            planned.settings.layout,
+            planned.rooms[step.input.buffer],
+            None if step.add is None else planned.rooms[step.add.buffer],
+            planned.rooms[step.output.buffer],
+            part,
+            step.planes,
+        )
+        more: list[str | Spot] = []
+        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
+            for what, array in (("scale", op.scale), ("shift", op.shift)):
+                found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
+                more.append(found)
+        if step.add is not None:
+            more.append(self._at(step.add))
+        more += ["NULL"] * (3 - len(more))
+        ends = zip((step.input, step.output), (rows.input, rows.output))
+        pointers = [self._at(place, row, rows.images) for place, row in ends]
+        struct_name = self._struct("winogen_map", struct)
+        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
+
+    def _turning(self, label: str, step: Step, op: Relayout) -> Call:
+        struct, _, parts = turning(self.library, op, step.shape, "float32")
+        struct_name = self._struct("winogen_relayout", struct)
+        places = self._at(step.input), self._at(step.output)
+        return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))
+
+    def _struct(self, kind: str, struct: Any) -> str:
+        """The name of a constant struct; equal ones are there once."""
+        fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
+        values = [(field, getattr(struct, field)) for field in fields]
+        filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
+        key = kind, wrapped(filled, 4, ", ", ",")
+        if key not in self.structs:
+            self.structs[key] = f"{kind.removeprefix('winogen_')}_{len(self.structs)}"
+        return f"&{self.structs[key]}"
+
+    def _spelled(self, field: str, value: float) -> str:
+        """A value of a struct; kinds of maps by their names."""
+        if field != "kind":
+            return repr(value)
+        kinds = self.library.ffi.typeof("enum winogen_map_kinds").elements
+        return str(kinds[int(value)])
+
+    # ---- where things are ------------------------------------------------------------------------
+
+    def _at(self, place: Place | None, row: int = 0, images: int = 1) -> str | Spot:
+        """Where channels of a buffer begin, from a row on, in C; of each of so many images."""
+        if place is None:
+            return "NULL"
+        kind, number = place.buffer
+        planned = self.plan.planned
+        offset = planned.offset(place, row)
+        further = planned.offset(place, row, 1) - offset if images > 1 else 0
+        pictures = ((PICTURE, further),) if further else ()
+        if kind == "arena":
+            begin = self.plan.begins[place.buffer]
+            return Spot(None, begin + 4 * offset, tuple((one, 4 * step) for one, step in pictures))
+        array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
+        return Spot(array, offset, pictures)
+
+    def _weight(self, name: str, array: Any) -> str:
+        return f"w + {self.weights.add(commented(name), array)}"
+
+    def _filters(self, name: str, array: Any) -> str:
+        if array.dtype == np.float32:
+            return self._weight(name, array)
+        return f"h + {self.halves.add(commented(name), array)}"
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
+        """What templates know: all files, the test and the description among them."""
+        plan, read = self.plan, self.read
+        inputs, expected, exact = self._example()
+        planned, direct = plan.products
+        return {
+            **self._told(items),
+            "least_bytes": plan.least_bytes,
+            "predicted": plan.predicted_error,
+            "limit": GROWTH * plan.predicted_error,
+            "products": planned,
+            "direct_products": direct,
+            "feed": [(array, rows(inputs[array.name])) for array in read.inputs],
+            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
+            "exact": exact,
+        }
+
+    def _told(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
+        """What templates know that compute."""
+        plan, read = self.plan, self.read
+        return {
+            **interface(
+                self.name, self.flagged, self.command, read.inputs, read.outputs, lambda _: "float"
+            ),
+            "layout": plan.planned.settings.layout,
+            "pairs": list(self.pairs.values()),
+            "items": items,
+            "uses_arena": any(_uses_arena(item) for item in items),
+            "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
+            "functions": FUNCTIONS,
+            "reals": ["float"],
+            "where": self.where,
+            "weights": self.weights,
+            "halves": self.halves,
+            "filter_dtype": self.plan.planned.settings.filter_dtype,
+            "weight_bytes": self.weight_bytes,
+            "header": HEADER,
+            "arena_bytes": plan.arena_bytes,
+            "magic": MAGIC.decode(),
+            "basis": f"0x{BASIS:X}",
+            "prime": f"0x{PRIME:X}",
+        }
+
+    def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
+        """Numbers for the inputs, and what should come out; whether that is of float64."""
+        model = self.read.model
+        shapes = {array.name: array.shape for array in self.read.inputs}
+        feed = feed_of(model, {**shapes, **model.fixed}, 1)
+        reference = Reference(model, feed, 1)
+        if reference.exact is not None:
+            ends = np.cumsum([prod(array.shape) for array in self.read.outputs])[:-1]
+            return feed, np.split(reference.exact, ends), True
+        names = [array.name for array in self.read.outputs]
+        return feed, session_of(model.proto).run(names, feed), False
+
+    def _weight_files(self, render: Any) -> dict[str, bytes]:
+        data = self.weights.data().tobytes() + self.halves.data().tobytes()
+        name = self.name
+        if self.where == "const" and not data:
+            return {}
+        if self.where == "const":
+            return {f"{name}_weights.c": render("weights.c")}
+        if self.where == "object":
+            return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
+        head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
+        return {f"{name}_weights.bin": head.ljust(HEADER, b"\0") + data}
+
+
+def _uses_arena(item: Call | Loop) -> bool:
+    if isinstance(item, Loop):
+        return any(map(_uses_arena, item.items))
+    spots = (str(argument) for argument in item.arguments)
+    return any(spot.startswith(("AT(", "arena")) for spot in spots)
+
+
+def _label(step: Step) -> str:
+    """What a comment calls a step."""
+    text = f"{step.label}: {step.op}" if step.label != str(step.op) else step.label
+    return commented(text)
