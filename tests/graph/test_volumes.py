@@ -82,6 +82,21 @@ def test_operators_behind_each_other(ops, layout):
     ran(ops, layout=layout)
 
 
+@LAYOUTS
+def test_kernels_along_the_depth_have_two_axes(layout):
+    """They read and write slices of channels, beside a kernel of the planes."""
+    nodes = [
+        Node(conv(4, 6, 1, 3, 3, activation="relu"), ("x",), ("a",)),
+        Node(conv(6, 4, 3, 1, 1), ("a", "x"), ("b",)),
+        Node(Concat(), ("a", "b"), ("c",)),
+        Node(conv(10, 4, 5, 1, 1, stride=(2, 1, 1)), ("c",), ("y",)),
+    ]
+    segment = check(Graph(("x",), nodes, ("y",)), [ints(2, 4, 6, 5, 7)], layout)
+    planned = segment.plan([(2, 4, 6, 5, 7)])
+    assert [problem.layer.rank for problem in planned.problems] == [3, 2, 2]
+    assert [planned.problem(number).layer.rank for number in range(3)] == [3, 3, 3]
+
+
 # Kernel, stride, padding, output padding, dilation: as `TRANSPOSED` of maps.
 TRANSPOSED = (
     ((2, 2, 2), (2, 2, 2), (0,) * 6, (0, 0, 0)),

@@ -114,6 +114,7 @@ def volumes(shape=(2, 3, 5, 7, 6)):
         )
 
     x = net.node("Relu", net.norm(conv("x", 3, 6, 3, 3, 3, pads=[1] * 6), 6))
+    x = conv(x, 6, 6, 3, 1, 1, pads=[1, 0, 0, 1, 0, 0])
     y = net.node("MaxPool", x, kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     y = net.node("ConvTranspose", y, net.constant(net.weights(6, 4, 2, 3, 2)), strides=[2, 2, 2])
     y = net.node("AveragePool", y, kernel_shape=[2, 2, 3], strides=[2, 3, 3])

@@ -77,6 +77,20 @@ def test_volumes_run_as_one_segment():
     assert "conv 3x3x3 2->8" in str(report(ours))
 
 
+def test_planes_then_depth():
+    """The blocks of R(2+1)D: tiles are reported along all three axes."""
+    torch.manual_seed(0)
+    planes = nn.Conv3d(32, 32, (1, 3, 3), padding=(0, 1, 1), bias=False)
+    depth = nn.Conv3d(32, 32, (3, 1, 1), padding=(1, 0, 0), bias=False)
+    model = trained(nn.Sequential(planes, nn.BatchNorm3d(32), nn.ReLU(), depth))
+    x = torch.randn(1, 32, 8, 10, 10)
+    ours = optimize(model, x)
+    with torch.inference_mode():
+        same(ours(x), model(x))
+    tiles = [row.runs.split()[-1] for row in report(ours).rows]
+    assert tiles[0].startswith("1x") and tiles[1].endswith("x1x1")
+
+
 @pytest.mark.parametrize("exported", [False, True])
 def test_other_layers_of_volumes(exported):
     torch.manual_seed(0)
