@@ -25,6 +25,8 @@ LAYERS = [
     ((2, 4), 1, (2, 1)),
     ((1, 5), 2, (1, 1)),
     ((31, 5), 2, (1, 1)),
+    ((1, 1), 1, (1, 1)),
+    ((1, 1), 2, (1, 1)),
 ]
 # Fewer columns than the least vector has lanes, than others have, and more than two vectors.
 SIZES = [(3, 2), (7, 7), (14, 13), (9, 16), (17, 35), (6, 70), (70, 40)]
@@ -70,7 +72,7 @@ def test_which_layers_are_planes():
 
     assert variant((7, 9), dilation=(3, 5)) == variant((3, 3), stride=(2, 2)) == "depthwise_planes"
     assert variant((31, 2), dilation=(1, 5)) == variant((4, 4), stride=(2, 2)) == "depthwise_planes"
-    assert variant((1, 4)) == "depthwise_planes"
+    assert variant((1, 4)) == variant((1, 1), stride=(2, 2)) == "depthwise_planes"
     assert variant((32, 3)) == variant((3, 3), stride=(1, 2)) == "pixels"
     row = work_for((8, 1, 1, 5), (1, 1, 60), "direct", TARGETS["avx512"], groups=8)
     assert row.variant == "pixels"
@@ -115,3 +117,17 @@ def test_a_picture_is_computed_by_planes_in_either_layout():
     assert plan.output_shape == (1, 60, 90, 1)
     asked = winogen.Conv2d(weight, layout="NHWC", padding=2, algorithm="mcmr", tile=(2, 3))
     assert asked.plan((1, 60, 90, 1)).tile == (2, 3)
+
+
+def test_one_tap_meets_rows_and_not_a_single_one():
+    """All pixels are one row for sums over channels; a row alone has nothing to share."""
+    rng = np.random.default_rng(4)
+    for size in ((60, 61), (3, 5), (1, 40)):
+        x, w = (
+            exact.integers(rng, shape, 3).astype(np.float32)
+            for shape in ((2, 8, *size), (8, 1, 1, 1))
+        )
+        conv = winogen.Conv2d(w, groups=8)
+        assert np.array_equal(conv(x), x * w[:, 0])
+        expected = "depthwise_planes" if size[0] > 1 else "pixels"
+        assert conv.plan(x.shape).variant == expected

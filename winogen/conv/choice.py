@@ -112,7 +112,10 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.
     """
-    in_row = problem.layer.pointwise and choice.tile is None and problem.spread is None
+    layer = problem.layer
+    # Of a channel of its own each output is a product, not a sum: rows share the filter instead.
+    alone = layer.planar and layer.channels == layer.filters == layer.groups
+    in_row = layer.pointwise and not alone and choice.tile is None and problem.spread is None
     _, (height, width) = problem.sizes(in_row)
     if choice.tile is None or choice.edge == "discard":
         return (Rectangle(0, height, 0, width, in_row),)

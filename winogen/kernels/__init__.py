@@ -20,6 +20,7 @@ from winogen.kernels.patches import Patches
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.pixels_float16 import PixelsFloat16
 from winogen.kernels.planes import Planes
+from winogen.kernels.pointwise import Pointwise
 from winogen.kernels.variant import (
     FFT,
     Buffer,
@@ -43,7 +44,6 @@ from winogen.kernels.winograd2d import Winograd2d
 from winogen.kernels.winograd2d_depthwise import Winograd2dDepthwise
 from winogen.kernels.winograd2d_filters import Winograd2dFilters
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles
-from winogen.kernels.pointwise import Pointwise
 from winogen.kernels.work import Stack, Work, blocks
 
 for _variant in (

@@ -70,7 +70,9 @@ class DirectFloat16(halves.OfHalves, Direct):
         stores = multiplied * pixels_family.block_written(
             work, machine, multiply + output, self.non_temporal(work)
         )
-        filling = filled * self._fill(work, machine, into, multiply) + halves.measured(work, machine)
+        filling = filled * self._fill(work, machine, into, multiply) + halves.measured(
+            work, machine
+        )
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filling, product + written, stores)
         return Cycles(filling, product, cost.roof(written, stores, costs.shows))

@@ -52,9 +52,10 @@ def gemm(target: Target, **sizes: int) -> Tuning:
     Multiply-adds by lane leave little else in the loop, and none of it is a prefetch: packed
     filters are read in the order of memory, which the prefetchers of Arm's cores follow.
     """
+    sizes = {"vectors": 2, **sizes}
     if not target.by_lane:
-        return Tuning(_ZEN4, rows=rows(target), vectors=2, **sizes)
-    block = Tuning(_ARM, rows=rows(target), vectors=2, **sizes)
+        return Tuning(_ZEN4, rows=rows(target), **sizes)
+    block = Tuning(_ARM, rows=rows(target), **sizes)
     return replace(block, prefetch_streams=block.prefetch_streams & ~_FILTERS)
 
 

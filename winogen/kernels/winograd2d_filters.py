@@ -35,6 +35,9 @@ class Winograd2dFilters(Winograd2dTiles):
     fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
+        if target.registers < 32:
+            # Sums of a column of one tile, for as many vectors as share what is loaded of V.
+            return tuning.gemm(target, depth=16, tiles=1, vectors=3, band=15)
         return tuning.gemm(target, depth=16)
 
     def fields(self, work: Work) -> dict[str, Any]:
@@ -78,8 +81,13 @@ class Winograd2dFilters(Winograd2dTiles):
         # Additions and stores keep up with the multiply-adds unless they are more: most often they
         # have units of their own.
         multiplies = w.products * h.output_multiplies + h.m * w.output_multiplies
-        multiplied = np.maximum(multiply.steps, multiply.loads) + blocks_ * multiplies
-        stores = multiply.stored + blocks_ * h.m * w.m
+        # Sums of a column beyond the registers are loaded and stored for every step.
+        sums = tiles * vectors * h.products
+        room = work.target.registers - vectors - 1
+        spilled = multiply.steps * np.maximum(0, 1 - room / sums)
+        loads = multiply.loads + spilled
+        multiplied = np.maximum(multiply.steps, loads) + blocks_ * multiplies
+        stores = multiply.stored + spilled + blocks_ * h.m * w.m
         arithmetic = np.maximum(
             costs.delays * multiplied / rate, stores + multiply.instructions / rate
         )
