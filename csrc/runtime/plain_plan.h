@@ -78,7 +78,7 @@ static winogen_map map_of(const entry *e, const winogen_layer *l)
     const int rows = in_rows(e, l), high = rows ? DEPTH : HEIGHT;
     const int64_t planes = l->planes ? size_along(&e->arrays[l->input], DEPTH) : 1;
     return (winogen_map){
-        .kind = l->kind, .planar = 1, .channels = l->channels * planes,
+        .kind = l->kind, .planar = 1, .channels = l->channels * planes, .planes = planes,
         .kernel_h = l->kernel[high], .kernel_w = rows ? 1 : l->kernel[WIDTH],
         .stride_h = l->stride[high], .stride_w = rows ? 1 : l->stride[WIDTH],
         .pad_top = l->padding[high], .pad_left = rows ? 0 : l->padding[WIDTH],

@@ -5,7 +5,7 @@ import pytest
 from graph.reference import compute
 from graph.test_segment import check
 
-from winogen.errors import InvalidValue, Unsupported
+from winogen.errors import InvalidValue
 from winogen.graph import (
     Activation,
     Add,
@@ -82,14 +82,32 @@ def test_operators_behind_each_other(ops, layout):
     ran(ops, layout=layout)
 
 
-# Kernel, stride, padding, output padding, dilation: as `TRANSPOSED` of maps.
+@LAYOUTS
+def test_kernels_along_the_depth_have_two_axes(layout):
+    """They read and write slices of channels, beside a kernel of the planes."""
+    nodes = [
+        Node(conv(4, 6, 1, 3, 3, activation="relu"), ("x",), ("a",)),
+        Node(conv(6, 4, 3, 1, 1), ("a", "x"), ("b",)),
+        Node(Concat(), ("a", "b"), ("c",)),
+        Node(conv(10, 4, 5, 1, 1, stride=(2, 1, 1)), ("c",), ("y",)),
+    ]
+    segment = check(Graph(("x",), nodes, ("y",)), [ints(2, 4, 6, 5, 7)], layout)
+    planned = segment.plan([(2, 4, 6, 5, 7)])
+    assert [problem.layer.rank for problem in planned.problems] == [3, 2, 2]
+    assert [planned.problem(number).layer.rank for number in range(3)] == [3, 3, 3]
+
+
+# Kernel, stride, padding, output padding, groups, dilation: as `TRANSPOSED` of maps.
 TRANSPOSED = (
-    ((2, 2, 2), (2, 2, 2), (0,) * 6, (0, 0, 0)),
-    ((3, 4, 3), (2, 2, 1), (1, 1, 1, 1, 0, 1), (1, 0, 0)),
-    ((1, 3, 2), (1, 2, 3), (0, 0, 2, 1, 0, 1), (0, 1, 2)),
-    ((3, 1, 3), (3, 1, 1), (0, 4, 0, 0, 1, 1), (2, 0, 0)),
-    ((2, 3, 3), (1, 1, 1), (3, 0, 1, 1, 0, 4), (0, 0, 0)),
-    ((3, 2, 3), (2, 1, 3), (2, 3, 0, 1, 1, 2), (1, 0, 2), (2, 3, 2)),
+    ((2, 2, 2), (2, 2, 2), (0,) * 6, (0, 0, 0), 1),
+    ((3, 4, 3), (2, 2, 1), (1, 1, 1, 1, 0, 1), (1, 0, 0), 1),
+    ((1, 3, 2), (1, 2, 3), (0, 0, 2, 1, 0, 1), (0, 1, 2), 1),
+    ((3, 1, 3), (3, 1, 1), (0, 4, 0, 0, 1, 1), (2, 0, 0), 1),
+    ((2, 3, 3), (1, 1, 1), (3, 0, 1, 1, 0, 4), (0, 0, 0), 1),
+    ((3, 2, 3), (2, 1, 3), (2, 3, 0, 1, 1, 2), (1, 0, 2), 1, (2, 3, 2)),
+    ((3, 4, 2), (2, 2, 3), (1, 0, 1, 1, 0, 1), (0, 0, 1), 2),
+    ((3, 3, 3), (1, 2, 1), (1, 1, 1, 1, 1, 1), (0, 1, 0), 4),
+    ((3, 2, 3), (3, 1, 2), (2, 3, 0, 1, 1, 2), (1, 0, 1), 2, (2, 1, 1)),
 )
 
 
@@ -97,14 +115,14 @@ TRANSPOSED = (
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_transposed_layers(case, layout):
     """Before a concatenation, so that what is spread goes to a slice of the channels."""
-    kernel, stride, padding, more, *dilation = case
-    weight, dilated = ints(3, 4, *kernel), dilation[0] if dilation else ()
-    first = ConvTranspose(weight, ints(3), stride, padding, more, dilation=dilated)
+    kernel, stride, padding, more, groups, *dilation = case
+    weight = ints(4, 4 // groups, *kernel)
+    first = ConvTranspose(weight, ints(4), stride, padding, more, groups, *dilation)
     nodes = [
         Node(first, ("x",), ("a",)),
-        Node(Affine(np.float32([1, -1, 2]), ints(3)), ("a",), ("b",)),
-        Node(Activation(("prelu", SLOPES[:3])), ("b",), ("c",)),
-        Node(conv(3, 2, 1, 1, 1), ("c",), ("d",)),
+        Node(Affine(np.float32([1, -1, 2, 1]), ints(4)), ("a",), ("b",)),
+        Node(Activation(("prelu", SLOPES)), ("b",), ("c",)),
+        Node(conv(4, 2, 1, 1, 1), ("c",), ("d",)),
         Node(Concat(), ("d", "c"), ("y",)),
     ]
     graph = Graph(("x",), nodes, ("y",))
@@ -159,8 +177,6 @@ def test_what_does_not_fit_is_refused_by_name():
         Segment(Graph(("x",), [Node(conv(4, 4, 3, 3, 3), ("x",), ("y",))], ("y",)))(
             np.zeros((1, 4, 5, 5), np.float32)
         )
-    with pytest.raises(Unsupported, match="groups: got 2 in a transposed convolution of volumes"):
-        ConvTranspose(ints(4, 2, 2, 2, 2), None, (2, 2, 2), groups=2)
     segment = Segment(Graph(("x",), [Node(conv(4, 4, 3, 3, 3), ("x",), ("y",))], ("y",)))
     with pytest.raises(InvalidValue, match=r"4 axes \(N, C, H, W\) or 5 \(N, C, D, H, W\)"):
         segment(np.zeros((4, 5, 5), np.float32))

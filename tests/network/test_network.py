@@ -114,8 +114,10 @@ def volumes(shape=(2, 3, 5, 7, 6)):
         )
 
     x = net.node("Relu", net.norm(conv("x", 3, 6, 3, 3, 3, pads=[1] * 6), 6))
+    x = conv(x, 6, 6, 3, 1, 1, pads=[1, 0, 0, 1, 0, 0])
     y = net.node("MaxPool", x, kernel_shape=[2, 2, 2], strides=[2, 2, 2])
-    y = net.node("ConvTranspose", y, net.constant(net.weights(6, 4, 2, 3, 2)), strides=[2, 2, 2])
+    weight = net.constant(net.weights(6, 2, 2, 3, 2))
+    y = net.node("ConvTranspose", y, weight, strides=[2, 2, 2], group=2)
     y = net.node("AveragePool", y, kernel_shape=[2, 2, 3], strides=[2, 3, 3])
     y = net.node("Flatten", net.node("GlobalAveragePool", y))
     model = net.model(net.node("Gemm", y, net.constant(net.weights(4, 5))), shape=list(shape))

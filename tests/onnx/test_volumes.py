@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+import winogen
 import winogen.onnx
 from winogen.onnx.report import report
-from winogen.onnx.rewrite import rewrite
 
 from .nets import Net, check_same, data, kinds
 from .test_axes import AUTO, transposed
@@ -84,22 +84,15 @@ def test_transposed_layers(session, planner):
         {"auto_pad": "SAME_UPPER"},
         {"pads": [1, 0, 1, 0, 2, 1], "output_padding": [1, 0, 1]},
         {"output_shape": [9, 10, 7], "auto_pad": "SAME_LOWER"},
+        {"pads": [0, 1, 0, 1, 1, 2], "groups": 2},
     ):
         net = Net()
-        y = transposed(net, "x", 4, 5, 3, 4, 3, strides=[2, 2, 2], **attributes)
+        y = transposed(net, "x", 4, 6, 3, 4, 3, strides=[2, 2, 2], **attributes)
         model = net.model(net.node("Relu", y), shape=["n", 4, 4, 5, 3])
         result = check_same(model, session, data(net, 2, 4, 4, 5, 3))
         assert kinds(result) == ["Segment"]
         check_same(model, session, data(net, 2, 4, 4, 5, 3), before=planner.remove)
         planner.install()
-
-
-def test_groups_of_a_transposed_layer_stay():
-    net = Net()
-    y = transposed(net, "x", 4, 4, 2, 2, 2, groups=2, strides=[2, 2, 2])
-    result = rewrite(net.model(y, shape=["n", 4, 4, 4, 4]))
-    assert result.is_original
-    assert "transposed, of volumes in groups" in result.refusals[0]
 
 
 def test_arrays_of_five_axes_that_are_no_volumes(session):
@@ -130,3 +123,15 @@ def test_the_report_has_a_row_of_a_layer():
     net = Net()
     model = net.model(conv(net, "x", 4, 6, 3, 3, 3), shape=[1, 4, 5, 6, 7])
     assert "conv 3x3x3 4->6" in str(report(model))
+
+
+def test_kernels_along_the_depth_are_reported_as_they_run():
+    net = Net()
+    model = net.model(conv(net, "x", 32, 32, 3, 1, 1), shape=[1, 32, 8, 10, 10])
+    (row,) = report(model, threads=1).rows
+    plan = winogen.Conv3d(net.weights(32, 32, 3, 1, 1), padding=(1, 0, 0), threads=1).plan(
+        (1, 32, 8, 10, 10)
+    )
+    assert plan.tile is not None and plan.tile[1:] == (1, 1)
+    assert row.algorithm == f"{plan.algorithm} F({plan.tile[0]}x1x1,3x1x1)"
+    assert row.output == (1, 32, 8, 10, 10)

@@ -41,6 +41,7 @@ def _layer(rng, kind, channels):
         return nn.Conv3d(channels, filters, each(1, 2, 3), padding=1, padding_mode=mode, **options)
     if kind == "transposed":
         options = {"stride": each(1, 2), "padding": each(0, 1), "dilation": each(1, 1, 2)}
+        options["groups"] = rng.choice((1, 2))
         return nn.ConvTranspose3d(channels, filters, each(1, 2, 3), **options)
     if kind == "norm":
         norm = nn.BatchNorm3d(channels)

@@ -60,9 +60,9 @@ def test_the_way_of_choice_is_torchs_too(last):
 def test_gradients(rank):
     torch.manual_seed(0)
     x = torch.randn(1, 2, *(3, 2, 3)[-rank:], dtype=torch.float64).requires_grad_()
-    w = torch.randn(2, 2, *[3] * rank, dtype=torch.float64).requires_grad_()
+    w = torch.randn(2, 1, *[3] * rank, dtype=torch.float64).requires_grad_()
     b = torch.randn(2, dtype=torch.float64).requires_grad_()
-    options = {"stride": 2, "padding": 1, "output_padding": 1, "activation": "silu"}
+    options = {"stride": 2, "padding": 1, "output_padding": 1, "activation": "silu", "groups": 2}
     function = lambda *tensors: ours(rank)(*tensors, **options, algorithm="direct")
     assert torch.autograd.gradcheck(function, (x, w, b))
     assert torch.autograd.gradgradcheck(function, (x, w, b))

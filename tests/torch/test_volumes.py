@@ -53,7 +53,8 @@ class Deep(nn.Module):
         self.one = nn.Conv3d(4, 6, 3, padding=1, stride=(2, 1, 2), padding_mode="circular")
         self.two = nn.Conv3d(6, 6, (3, 1, 1), padding=(2, 0, 0), dilation=(2, 1, 1))
         self.norm = nn.GroupNorm(2, 6)
-        self.up = nn.ConvTranspose3d(6, 4, 3, stride=2, padding=1, output_padding=(1, 0, 1))
+        options = {"padding": 1, "output_padding": (1, 0, 1), "groups": 2}
+        self.up = nn.ConvTranspose3d(6, 4, 3, stride=2, **options)
         self.shift = nn.Parameter(torch.randn(1, 6, 1, 1, 1))
 
     def forward(self, x):
@@ -75,6 +76,20 @@ def test_volumes_run_as_one_segment():
     assert [op.activation for op in convs[:2]] == ["relu", ("leaky_relu", 0.1)]
     assert any(isinstance(node.op, MaxPool) for node in graph.nodes)
     assert "conv 3x3x3 2->8" in str(report(ours))
+
+
+def test_planes_then_depth():
+    """The blocks of R(2+1)D: tiles are reported along all three axes."""
+    torch.manual_seed(0)
+    planes = nn.Conv3d(32, 32, (1, 3, 3), padding=(0, 1, 1), bias=False)
+    depth = nn.Conv3d(32, 32, (3, 1, 1), padding=(1, 0, 0), bias=False)
+    model = trained(nn.Sequential(planes, nn.BatchNorm3d(32), nn.ReLU(), depth))
+    x = torch.randn(1, 32, 8, 10, 10)
+    ours = optimize(model, x)
+    with torch.inference_mode():
+        same(ours(x), model(x))
+    tiles = [row.runs.split()[-1] for row in report(ours).rows]
+    assert tiles[0].startswith("1x") and tiles[1].endswith("x1x1")
 
 
 @pytest.mark.parametrize("exported", [False, True])
@@ -109,18 +124,18 @@ def test_what_stays():
         def __init__(self):
             super().__init__()
             self.conv = nn.Conv3d(2, 4, 3)
-            self.grouped = nn.ConvTranspose3d(4, 4, 2, stride=2, groups=2)
+            self.sparse = nn.ConvTranspose3d(4, 4, 3, stride=4, dilation=5)
             self.linear = nn.Linear(4, 3)
 
         def forward(self, x):
-            y = self.grouped(self.conv(x))
+            y = self.sparse(self.conv(x))
             return torch.cat((y, y), -2), self.linear(y.mean((2, 3, 4))), y.softmax(2)
 
     model, x = Net().eval(), torch.randn(1, 2, 5, 5, 6)
     ours = optimize(model, x)
     with torch.inference_mode():
         same(ours(x), model(x))
-    assert "transposed, of volumes in groups" in str(report(ours))
+    assert "transposed, with a dilation beside its stride" in str(report(ours))
 
 
 class Single(nn.Module):

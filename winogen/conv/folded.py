@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.plan import Plan
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Layer, Problem
 
 
 class Folded:
@@ -68,11 +68,11 @@ class Folded:
             return plan
         return replace(
             plan,
-            tile=_unfolded(plan.tile, 1),
-            points=_unfolded(plan.points, None),
-            moduli=_unfolded(plan.moduli, None),
+            tile=unfolded(layer, plan.tile, 1),
+            points=unfolded(layer, plan.points, None),
+            moduli=unfolded(layer, plan.moduli, None),
             predictions=tuple(
-                one._replace(tile=_unfolded(one.tile, 1)) for one in plan.predictions
+                one._replace(tile=unfolded(layer, one.tile, 1)) for one in plan.predictions
             ),
             stride=layer.stride,
         )
@@ -92,6 +92,9 @@ class Folded:
         return view
 
 
-def _unfolded(along: tuple[Any, ...] | None, absent: Any) -> tuple[Any, ...] | None:
-    """What is given of depth and rows, for the three axes."""
-    return None if along is None else (along[0], along[1], absent)
+def unfolded(layer: Layer, along: tuple[Any, ...] | None, absent: Any) -> tuple[Any, ...] | None:
+    """Return what is given along the axes of ``layer.folded``, along those of the layer.
+
+    Axes that the folded layer lacks have ``absent``.
+    """
+    return along and (*along, *[absent] * (layer.rank - len(along)))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winogen.conv.phases import joined, joined_weight, outputs
-from winogen.errors import Unsupported
 
 if TYPE_CHECKING:
     from winogen.graph.ir import ActivationSpec
@@ -175,8 +174,9 @@ class ConvTranspose:
     """A transposed convolution: activation(conv_transpose(x) + bias).
 
     The fields mean what they mean in `winogen.conv_transpose2d`, or in `winogen.conv_transpose3d`
-    without groups. Filters are those of `winogen.conv.phases.ordinary`. With a dilation beside a
-    stride there are zeros between taps: phases then see other taps each, and other inputs.
+    where weights have three axes of taps. Filters are those of `winogen.conv.phases.ordinary`. With
+    a dilation beside a stride there are zeros between taps: phases then see other taps each, and
+    other inputs.
     """
 
     weight: np.ndarray | Scaled  # (M, C/groups, KH, KW), with the taps of each axis
@@ -190,10 +190,6 @@ class ConvTranspose:
 
     def __post_init__(self) -> None:
         fill(self, len(self.weight.shape) - 2, stride=1, output_padding=0, dilation=1)
-        if self.groups > 1 and len(self.stride) > 2:
-            raise Unsupported(
-                f"groups: got {self.groups} in a transposed convolution of volumes; allowed: 1"
-            )
 
     def __str__(self) -> str:
         filters, per_group, *taps = self.weight.shape

@@ -143,10 +143,12 @@ def _transposed(
     phases = (shape[0], filters, *(n + sum(ends) - d * (k - 1) for n, ends, k, d in sizes))
     inner = _between(phases, buffers)
     yield Step(node.output, label, conv, shape, source, inner)
-    # Phases along the depth come first among the channels.
     *deep, high, wide = op.stride
+    # The steps take the phases off in the order in which channels have them, the outermost first.
     stages = [Stage(Spread((step, 1), order, (*op.crop[:2], 0, 0)), False) for step in deep]
     stages.append(Stage(Spread((high, wide), order, op.crop[-4:]), bool(deep)))
+    if order == "channels":  # channel, depth, plane: from behind
+        stages.reverse()
     spread = replace(node, outputs=(f"{node.output} spread",), label=label)
     yield from _by_stages(spread, stages, phases, inner, target, buffers)
 

@@ -230,8 +230,7 @@ def struct(
     the input, the second operand and the output are channels of. ``part``: None for all of it.
     ``planes``: of volumes, whether each plane is a map.
     """
-    if planes and layout == "NCHW":
-        channels *= around[2]
+    deep = around[2] if planes and layout == "NCHW" else 1
     around, out = (as_maps(shape, layout, planes) for shape in (around, out))
     other = None if other is None else as_maps(other, layout, planes)
     (high, wide), stride, pads, dilation = seen_by(op)
@@ -239,7 +238,8 @@ def struct(
     fields: dict[str, Any] = {
         "kind": kind_of(op),
         "planar": int(layout == "NCHW"),
-        "channels": channels,
+        "channels": channels * deep,
+        "planes": deep,
         "kernel_h": high,
         "kernel_w": wide,
         "dilation_h": dilation[0],

@@ -35,7 +35,7 @@ class Planned:
 
     settings: Settings
     steps: tuple[Step, ...]
-    problems: tuple[Problem | None, ...]  # None of steps that only move numbers
+    problems: tuple[Problem | None, ...]  # folded; None of steps that only move numbers
     choices: tuple[Choice, ...]
     buffers: dict[Buffer, Shape]
     outputs: tuple[Shape, ...]  # of the graph
@@ -84,6 +84,10 @@ class Planned:
         chosen = zip(self.problems, self.choices)
         works = [work for p, c in chosen if p for work in c.ways[0].candidate.works(p)]
         return tuple(map(KernelSpec.of, works))
+
+    def problem(self, number: int) -> Problem:
+        """Return the problem of a step that is a convolution as the graph has it, not folded."""
+        return problem_of(self.steps[number], self.buffers, self.settings)
 
     def offset(self, place: Place, row: int = 0, image: int = 0) -> int:
         """Return where a place begins in its buffer, from a row of an image on, in numbers.
@@ -202,7 +206,7 @@ class _Outline:
         nothing = any(0 in shape for shape in buffers.values())
         self.steps = () if nothing else tuple(steps)
         self.problems = [
-            problem_of(step, buffers, settings) if isinstance(step.op, Conv) else None
+            problem_of(step, buffers, settings).folded if isinstance(step.op, Conv) else None
             for step in self.steps
         ]
         self.options = [
@@ -260,7 +264,7 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
 
 
 def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
-    """Return the ways to compute the problem of a step."""
+    """Return the ways to compute the folded problem of a step: see `Problem.folded`."""
     request = Request.of(
         problem.layer,
         algorithm=settings.algorithm,

@@ -166,7 +166,8 @@ def _kernels(step: Step, planned: Planned, number: int) -> tuple[Kernel, ...]:
         return ()
     assert isinstance(step.op, Conv)
     candidate = planned.choices[number].ways[0].candidate
-    return tuple(_kernel(problem, work, candidate) for work in candidate.works(problem))
+    whole = planned.problem(number)
+    return tuple(_kernel(whole, work, candidate) for work in candidate.works(problem))
 
 
 def _strips(planned: Planned, chain: Chain) -> tuple[Kernel | None, ...]:
@@ -177,10 +178,9 @@ def _strips(planned: Planned, chain: Chain) -> tuple[Kernel | None, ...]:
             found.append(None)
             continue
         number = chain.first + job.step
-        problem = planned.problems[number]
-        assert problem is not None and isinstance(job, Compute)
+        assert isinstance(job, Compute)
         candidate = planned.choices[number].ways[0].candidate
-        found.append(_kernel(strip_problem(problem, job), work, candidate))
+        found.append(_kernel(strip_problem(planned.problem(number), job), work, candidate))
     return tuple(found)
 
 

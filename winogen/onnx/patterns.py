@@ -111,8 +111,6 @@ class Patterns(Functions):
         stride, dilation = (tuple(values.get(k, (1,) * rank)) for k in ("strides", "dilations"))
         if groups < 1 or len(weight) % groups:
             return None
-        if rank == 3 and groups > 1:
-            return None
         sizes = self.model.sizes[node.input[0]]
         if len(weight) != sizes[1].number:
             return None

@@ -119,9 +119,6 @@ def _why(model: Model, node: Any, kind: int) -> str:
         return f"{len(sizes) - 2}D"
     if node.op_type == "ConvTranspose" and set(model.attributes(node).get("dilations", ())) - {1}:
         return "transposed, with a dilation beside its stride"
-    groups = model.attributes(node).get("group", 1)
-    if node.op_type == "ConvTranspose" and sizes is not None and len(sizes) == 5 and groups > 1:
-        return "transposed, of volumes in groups"
     if model.constant(node.input[1]) is None:
         return "its weights may change from call to call"
     return "its shapes are not known, or it pads in a way that depends on them"

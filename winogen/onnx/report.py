@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from winogen.conv import arguments
+from winogen.conv.folded import unfolded
 from winogen.conv.problem import Problem
 from winogen.graph import Conv, QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
@@ -262,10 +263,11 @@ def convolutions(
 
 def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
-    best = ways_of(problem, settings)[0].candidate
+    best = ways_of(problem.folded, settings)[0].candidate
     choice = best.choice
-    if choice.tile is None:
+    sizes = unfolded(problem.layer, choice.tile, 1)
+    if sizes is None:
         return choice.algorithm, best.seconds
-    tile = "x".join(map(str, choice.tile))
+    tile = "x".join(map(str, sizes))
     taps = "x".join(map(str, problem.layer.kernel))
     return f"{choice.algorithm} F({tile},{taps})", best.seconds

@@ -11,6 +11,7 @@ import torch
 
 from winogen.conv import Problem, planner
 from winogen.conv.choice import Choice
+from winogen.conv.folded import unfolded
 from winogen.graph import (
     Convolution,
     ConvTranspose,
@@ -195,7 +196,7 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
         memory_limit=choice.packed_bytes,
         most_error=settings.most_error,
     )
-    problem = _problem(planned, number)
+    problem = planned.problem(number)
     input, output = problem.input_shape, problem.output_shape
     rng = np.random.default_rng(0)
     sizes = [input if name == node.inputs[0] else output for name in names]
@@ -226,8 +227,9 @@ def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
     chosen = way.candidate.choice
     variant = way.candidate.works(problem)[0].variant
     runs = chosen.algorithm if variant == chosen.algorithm else f"{chosen.algorithm} {variant}"
-    if chosen.tile is not None:
-        runs += f" {chosen.tile[0]}x{chosen.tile[1]}"
+    tile = unfolded(planned.problem(number).layer, chosen.tile, 1)
+    if tile is not None:
+        runs += " " + "x".join(map(str, tile))
     seams = (" + add" if node.add else "") + (" ... + add_after" if node.add_after else "")
     return Row(
         name=node.label or node.output,

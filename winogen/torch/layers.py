@@ -82,8 +82,6 @@ def transposed_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> ConvTra
     names = ("stride", "padding", "output_padding", "dilation")
     stride, padding, more, dilation = (per_axis(options[n], weight.ndim - 2) for n in names)
     groups = int(options["groups"])
-    if groups > 1 and weight.ndim == 5:
-        raise Untranslated("it is transposed, of volumes in groups")
     filters = ordinary(weight, groups)
     op = ConvTranspose(filters, bias, stride, both_ends(padding), more, groups, dilation)
     if op.is_sparse:

@@ -1,5 +1,6 @@
 """The strategies: each computes its matrix exactly; what each is there to find, it finds."""
 
+import random
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.program import simplify
-from winogen.program.search.geometry import constants_of, modulo, pivot_of, point_of
+from winogen.program.search.geometry import Lines, constants_of, modulo, pivot_of, point_of
 from winogen.program.search.greedy import greedy
 from winogen.program.search.incidence import incidence
 from winogen.program.search.network import Builder
@@ -180,3 +181,17 @@ def test_a_strategy_can_be_added():
 def test_strategies_that_find_nothing_are_an_error():
     with pytest.raises(InvalidValue, match="strategies: got .*pairs.*; allowed: one that applies"):
         simplify([[1, 2], [3, 4]], strategies=("pairs",), error_limit=None)
+
+
+def test_points_that_share_a_line_are_found_by_residues():
+    rng = random.Random(3)
+    rows = ([rng.randint(-1, 1) for _ in range(4)] for _ in range(80))
+    points = list(dict.fromkeys(point_of(tuple(map(F, row))) for row in rows if any(row)))
+    lines = Lines(points)
+    for node, point in enumerate(points):
+        pivot = pivot_of(point)
+        images = [modulo(other, pivot, point) for other in points[:node]]
+        shared = [k for k, image in enumerate(images) if images.count(image) > 1]
+        assert set(shared) <= set(lines.shared(node))
+        # Few besides: those that a residue cannot tell are on a line of their own.
+        assert len(lines.shared(node)) <= len(shared) + 2

@@ -7,6 +7,8 @@ exact scalars, the first non-zero one being 1.
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -76,6 +78,57 @@ def modulo(point: Point, pivot: int, by: Point) -> Point | None:
     return primitive([f * c - g * d for c, d in zip(point, by)])
 
 
+class Lines:
+    """Which points of whole numbers may lie on a line through another one, told by residues.
+
+    A line through a point is known by two sums of coordinates modulo a prime: of points on one line
+    their quotients agree, of others hardly ever. So few points are left for `modulo`, whose numbers
+    are long.
+    """
+
+    _PRIME = 2**61 - 1
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._pivots = [pivot_of(point) for point in points]
+        self._points = points
+        rng = random.Random(0)
+        self._sums: list[list[int]] = []
+        for _ in range(2):
+            factors = [rng.randrange(self._PRIME) for _ in points[0]]
+            sums = (sum(f * c for f, c in zip(factors, point)) for point in points)
+            self._sums.append([total % self._PRIME for total in sums])
+
+    def shared(self, node: int) -> list[int]:
+        """Return the points before ``node`` that may be on a line through it with another one."""
+        prime, pivot, (first, last) = self._PRIME, self._pivots[node], self._sums
+        lead = self._points[node][pivot]
+        a, b = first[node], last[node]
+        along = [point[pivot] for point in self._points[:node]]
+        above = [(lead * s - c * a) % prime for s, c in zip(first, along)]
+        below = [(lead * s - c * b) % prime for s, c in zip(last, along)]
+        slots = [p * inverse % prime for p, inverse in zip(above, _inverses(below, prime))]
+        counts = Counter(slots)
+        return [k for k, slot in enumerate(slots) if counts[slot] > 1]
+
+
+def _inverses(numbers: Sequence[int], prime: int) -> list[int]:
+    """Return the inverses of numbers modulo a prime by one division; of 0 it is 0.
+
+    >>> _inverses([1, 2, 0, 3], 7)
+    [1, 4, 0, 5]
+    """
+    products, product = [], 1
+    for number in numbers:  # of all before each
+        products.append(product)
+        product = product * (number or 1) % prime
+    inverse = pow(product, -1, prime)
+    found = []
+    for number, before in zip(reversed(numbers), reversed(products)):
+        found.append(inverse * before % prime if number else 0)
+        inverse = inverse * (number or 1) % prime
+    return found[::-1]
+
+
 def modulo_any(point: Point, pivot: int, by: Point) -> Point | None:
     """``modulo`` for points that may be irrational."""
     if is_rational(point) and is_rational(by):
@@ -138,7 +191,10 @@ def between(
     form: Sequence[Scalar], p: Sequence[Scalar], q: Sequence[Scalar]
 ) -> tuple[Scalar, Scalar] | None:
     """(a, b) with form = a p + b q for exact rows on one line; None where p and q are one point."""
-    for i, j in combinations(range(len(p)), 2):
+    i = next((k for k, (c, d) in enumerate(zip(p, q)) if c != 0 or d != 0), len(p))
+    for j in range(i + 1, len(p)):
+        if p[j] == 0 and q[j] == 0:
+            continue
         det = p[i] * q[j] - p[j] * q[i]
         if det != 0:
             a = (form[i] * q[j] - form[j] * q[i]) / det

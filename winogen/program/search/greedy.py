@@ -74,13 +74,25 @@ def _run(rows: list[dict[int, int]], width: int, table: _Ratios, rng: random.Ran
         _, node = cast("Signal", build.add((table.values[one], x), (table.values[ratio], y)))
         for row in rows:
             if x in row and y in row and table.quotient(row[y], row[x]) == ratio:
-                shared.subtract(_pairs(row, table))
-                row[node] = row.pop(x)
+                shared.subtract(_pairs_of(x, row, table))
+                first = row.pop(x)
+                shared.subtract(_pairs_of(y, row, table))
                 del row[y]
-                shared.update(_pairs(row, table))
+                row[node] = first
+                shared.update(_pairs_of(node, row, table))
         shared = Counter({key: count for key, count in shared.items() if count > 1})
     outputs = [build.sum([(table.values[c], x) for x, c in sorted(row.items())]) for row in rows]
     return build.network(outputs)
+
+
+def _pairs_of(x: int, row: dict[int, int], table: _Ratios) -> Iterator[tuple[int, int, int]]:
+    """Those of the pairs of a row that have the column x."""
+    p = row[x]
+    for y, q in sorted(row.items()):
+        if y < x:
+            yield y, x, table.quotient(p, q)
+        elif y > x:
+            yield x, y, table.quotient(q, p)
 
 
 def _pairs(row: dict[int, int], table: _Ratios) -> Iterator[tuple[int, int, int]]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from winogen.program.analysis import is_exact
 from winogen.program.ir import magnitude
 from winogen.program.search.geometry import (
+    Lines,
     Point,
     between,
     is_rational,
@@ -108,23 +109,27 @@ class ScaleProblem:
 def _choices(width: int, gates: tuple[Gate, ...]) -> list[list[Choice]]:
     forms = Network(width, gates, ()).forms()
     points = [cast(Point, point_of(form)) for form in forms]  # none is zero
-    through = modulo if all(map(is_rational, points)) else modulo_any
+    all_rational = all(map(is_rational, points))
+    through = modulo if all_rational else modulo_any
+    lines = Lines(points) if all_rational else None
     result = []
     for index, gate in enumerate(gates):
         node = width + index
         pivot = pivot_of(points[node])
         places: dict[Point, list[int]] = {}
-        for k in range(node):
+        for k in range(node) if lines is None else lines.shared(node):
             image = through(points[k], pivot, points[node])
             if image is not None:
                 places.setdefault(image, []).append(k)
         choices: list[Choice] = [(gate.a, gate.x, gate.b, gate.y)]
-        for group in places.values():
-            for x, y in combinations(group, 2):
-                if {x, y} != {gate.x, gate.y} and len(choices) < _CHOICES:
-                    constants = between(forms[node], forms[x], forms[y])
-                    if constants is not None:
-                        choices.append((constants[0], x, constants[1], y))
+        pairs = (pair for group in places.values() for pair in combinations(group, 2))
+        for x, y in pairs:
+            if len(choices) == _CHOICES:
+                break
+            if {x, y} != {gate.x, gate.y}:
+                constants = between(forms[node], forms[x], forms[y])
+                if constants is not None:
+                    choices.append((constants[0], x, constants[1], y))
         result.append(choices)
     return result
 
