@@ -22,7 +22,7 @@ from winogen.toolchain.loader import Build
 
 _ALIGNED = 16  # numbers: a cache line
 # Kernels of these pack filters on any CPU: their C is portable.
-_ANYWHERE = ("neon", "sve256", "armv7", "wasm", "generic")
+_ANYWHERE = ("neon", "sve256", "armv7", "rvv128", "wasm", "generic")
 
 
 class Part(NamedTuple):
