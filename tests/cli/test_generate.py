@@ -314,7 +314,9 @@ def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
 def test_rvv_asks_for_a_compiler_that_has_its_vectors(tmp_path, winogen):
     text = for_another_cpu(winogen, tmp_path, "rvv128")
     refused = "#if defined(__riscv) && !defined(__clang__) && __GNUC__ < 14\n#error"
-    wanted = '#if defined(__riscv) && !defined(__riscv_vector)\n#error "compile with -march=rv64gcv"'
+    wanted = (
+        '#if defined(__riscv) && !defined(__riscv_vector)\n#error "compile with -march=rv64gcv"'
+    )
     assert refused in text and wanted in text and "#pragma GCC target" not in text
 
 
