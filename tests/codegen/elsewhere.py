@@ -71,7 +71,7 @@ ELSEWHERE = {
         ("clang-16", "--target=riscv64-linux-gnu"),
         ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"),
         _RISCV,
-        archiver="llvm-ar-16",
+        archiver="riscv64-linux-gnu-ar",
         needs=(f"{_RISCV}/lib/libc.a", "/usr/bin/riscv64-linux-gnu-ld"),
         objdump="riscv64-linux-gnu-objdump",
         major="16",
