@@ -311,6 +311,15 @@ def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
     assert wanted in text and "#pragma GCC target" not in text
 
 
+def test_rvv_asks_for_a_compiler_that_has_its_vectors(tmp_path, winogen):
+    text = for_another_cpu(winogen, tmp_path, "rvv128")
+    refused = "#if defined(__riscv) && !defined(__clang__) && __GNUC__ < 14\n#error"
+    wanted = (
+        '#if defined(__riscv) && !defined(__riscv_vector)\n#error "compile with -march=rv64gcv"'
+    )
+    assert refused in text and wanted in text and "#pragma GCC target" not in text
+
+
 def test_sve_asks_for_the_length_of_its_vectors(tmp_path, winogen):
     words = ("--input", "1,8,8,8", "--weight", "8,8,3,3", "--isa", "sve256", "--name", "arm")
     assert winogen("generate", *words, "-o", tmp_path).exit_code == 0

@@ -21,6 +21,9 @@ class Elsewhere:
     threads: bool = True
     archiver: str = "ar"
     needs: tuple[str, ...] = ()  # files besides
+    objdump: str = ""  # what lists its instructions; that of gcc where it has no other name
+    major: str = "12"  # the version of the compiler whose instructions are read
+    listing: tuple[str, ...] = ()  # flags by which these can be read
 
     def need(self, *tools):
         """Skip the test where the compiler, a file or another tool is missing."""
@@ -37,14 +40,14 @@ class Elsewhere:
 
     def disassembled(self, folder, source, *flags):
         """Compile C as kernels are compiled for users, and return its instructions as text."""
-        (compiler,) = self.compiler
-        objdump = compiler.replace("gcc", "objdump")
+        compiler = self.compiler[0]
+        objdump = self.objdump or compiler.replace("gcc", "objdump")
         self.need(objdump)
         asked = [compiler, "-dumpversion"]
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-        if version.split(".")[0].strip() != "12":
-            pytest.skip(f"reads what gcc 12 emits; {compiler} is {version.strip()}")
-        words = [flag for flag in (*BASE_FLAGS, *flags) if flag != "-shared"]
+        if version.split(".")[0].strip() != self.major:
+            pytest.skip(f"reads what version {self.major} emits; {compiler} is {version.strip()}")
+        words = [flag for flag in (*BASE_FLAGS, *flags, *self.listing) if flag != "-shared"]
         self.compile(folder, *words, "-c", source, "-o", "listed.o")
         command = [objdump, "-d", "--no-show-raw-insn", "listed.o"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -52,6 +55,7 @@ class Elsewhere:
 
 
 _AARCH64, _ARM = "/usr/aarch64-linux-gnu", "/usr/arm-linux-gnueabihf"
+_RISCV = "/usr/riscv64-linux-gnu"
 _X86 = ("x86_64-linux-gnu-gcc",)
 # By the instruction set that is tried there. Levels of x86-64 run on the first CPU of each, which
 # has no other instructions; no emulator at hand has those of the fourth.
@@ -62,6 +66,17 @@ ELSEWHERE = {
     ),
     "armv7": Elsewhere(("arm-linux-gnueabihf-gcc",), ("qemu-arm",), _ARM),
     "generic": Elsewhere(("arm-linux-gnueabihf-gcc",), ("qemu-arm",), _ARM),
+    "rvv128": Elsewhere(
+        # gcc has the instructions from version 14 on.
+        ("clang-16", "--target=riscv64-linux-gnu"),
+        ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"),
+        _RISCV,
+        archiver="riscv64-linux-gnu-ar",
+        needs=(f"{_RISCV}/lib/libc.a", "/usr/bin/riscv64-linux-gnu-ld"),
+        objdump="riscv64-linux-gnu-objdump",
+        major="16",
+        listing=("-mno-relax",),  # else the linker is to say where jumps go
+    ),
     "wasm": Elsewhere(
         ("clang-16", "--target=wasm32-wasi"),
         # With threads that compile, node 20 may crash when a program has ended.

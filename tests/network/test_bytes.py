@@ -123,7 +123,7 @@ def test_every_output_is_within_a_step(kind, draft, shape, ways, tmp_path, make,
     assert np.unique(y).size > 3
 
 
-@pytest.mark.parametrize("isa", ["generic", "neon"])
+@pytest.mark.parametrize("isa", ["generic", "neon", "rvv128"])
 def test_layers_of_bytes_pass_their_own_test(isa, tmp_path, make):
     generate(bytes_ends(), isa=isa).write(tmp_path)
     assert "y: off by 0 steps" in make(tmp_path, "test", "-O1", isa=isa)

@@ -60,9 +60,10 @@ def test_it_passes_its_own_test(isa, weights, tmp_path, make):
     assert files.least_arena_bytes <= files.arena_bytes <= 1.1 * files.least_arena_bytes
 
 
-def test_a_network_for_the_web_passes_its_own_test(tmp_path, make):
-    generate(chain(), isa="wasm").write(tmp_path)
-    assert make(tmp_path, "test", isa="wasm").count(": right") == 1
+@pytest.mark.parametrize("isa", ["wasm", "rvv128"])
+def test_a_network_by_clang_passes_its_own_test(isa, tmp_path, make):
+    generate(chain(), isa=isa).write(tmp_path)
+    assert make(tmp_path, "test", isa=isa).count(": right") == 1
 
 
 def test_its_own_test_can_fail(tmp_path, make):

@@ -355,7 +355,19 @@ _LENGTH = "sve-vector-bits="
 # compiled elsewhere, too, to pack weights, so that instructions are missed on these CPUs alone.
 _ONLY_THERE = {
     "arm32": ("__arm__", "!defined(__ARM_NEON)"),
+    "riscv": ("__riscv", "!defined(__riscv_vector)"),
     "wasm": ("__wasm__", "!defined(__wasm_simd128__)"),
+}
+# By the instruction set: what compilers cannot make a file of, and what to do there.
+_REFUSED = {
+    "neon": (
+        "defined(__arm__) && !defined(__aarch64__)",
+        "neon is for 64-bit ARM; for 32 bits generate the file with --isa armv7 or generic",
+    ),
+    "rvv128": (
+        "defined(__riscv) && !defined(__clang__) && __GNUC__ < 14",
+        "gcc makes vectors of RISC-V from version 14 on: take clang, or --isa generic",
+    ),
 }
 
 
@@ -370,8 +382,8 @@ def _target_text(target: Target) -> dict[str, Any]:
     elif sized:
         only, missing = "defined(__aarch64__) && ", f"({missing})"
     # What gcc cannot be told in a file: it does not compile for WebAssembly, and takes the length
-    # of SVE's vectors as a flag only.
-    if target.family == "wasm" or sized:
+    # of SVE's vectors and the instructions of RISC-V as flags only.
+    if target.family in ("riscv", "wasm") or sized:
         features = []
     lines = wrapped(features, 22, ", ").split("\n") if features else []
     newer = [one for one in target.used if one.gcc > OLDEST["gcc"]]
@@ -383,6 +395,7 @@ def _target_text(target: Target) -> dict[str, Any]:
         "newest": ", ".join(one.name for one in newer),
         "features": [line.strip(" ,").replace(" ", "") for line in lines],
         "missing": only + missing if missing else "",
+        "refused": _REFUSED.get(target.name),
     }
 
 

@@ -25,7 +25,7 @@ HEADER = 64  # bytes before the numbers of a file
 BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
 _LINE = 64  # bytes: arrays begin at a multiple of them
 # Kernels of these pack filters on any CPU: their C is portable.
-_ANYWHERE = ("neon", "sve256", "armv7", "wasm", "generic")
+_ANYWHERE = ("neon", "sve256", "armv7", "rvv128", "wasm", "generic")
 
 
 class Part(NamedTuple):

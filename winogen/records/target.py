@@ -79,7 +79,8 @@ class Target:
     vector_bytes: int  # width of one vector register
     registers: int  # vector registers the instruction set names
     flags: tuple[str, ...]  # what the compiler needs to emit it
-    broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
+    # Arithmetic takes one number for all lanes, from memory or from a register of scalars.
+    broadcasts: bool = False
     # Arithmetic takes one lane of a register for all lanes. On 32-bit ARM such a multiply-add
     # rounds twice, which bounds of errors allow.
     by_lane: bool = False
@@ -89,7 +90,7 @@ class Target:
     flushes: bool = True  # can be told to take denormals for zeros
     halves: bool = False  # instructions make float32 of float16 and back
     shuffles: bool = False  # an instruction shuffles bytes
-    # "x86", "arm", "arm32" or "wasm"; "" for any CPU.
+    # "x86", "arm", "arm32", "riscv" or "wasm"; "" for any CPU.
     family: str = field(default="", repr=False)
     # What a CPU must report before code for the target may run on it: archspec's feature names.
     reported: frozenset[str] = field(default=frozenset(), repr=False)
@@ -275,6 +276,17 @@ TARGETS: dict[str, Target] = {
             by_lane=True,
             family="arm32",
             reported=frozenset({"neon", "vfpv4"}),
+            includes="generic",
+        ),
+        # Vectors of 16 bytes are the least that CPUs with V have, and code that says so runs with
+        # longer ones, too, of which it uses 16 bytes. No CPU is known to report V to archspec, so
+        # that none is taken for one of these unasked.
+        Target(
+            *("rvv128", 16, 32, ("-march=rv64gcv",)),
+            broadcasts=True,
+            flushes=False,
+            family="riscv",
+            reported=frozenset({"v"}),
             includes="generic",
         ),
         # A product and its sum round twice, which bounds of errors allow. Engines map its locals to

@@ -57,6 +57,14 @@ _ARM32 = _Syntax(
     r"vst(r|1\.\d+|mia)\s.*(\[sp|\bsp,|\[fp|\[r7\b)",
     r"(?:b\w{0,2}(?:\.[nw])?|cbn?z)\s+(?:\w+,\s*)?(?:0x)?([0-9a-f]+)\b",
 )
+# The address of a place on the stack is computed into another register; whole registers, of any
+# length, are loaded from there and stored to it, and from nowhere else.
+_RISCV = _Syntax(
+    r"vf(add|r?sub|mul|div|max|min|n?m(acc|sac|add|sub))\.v[vf]\s",
+    r"vl[1248]re?\d*\.v\s|vle\d+\.v\s.*\(sp",
+    r"vs[1248]r\.v\s|vse\d+\.v\s.*\(sp",
+    r"(?:b\w+|j)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b",
+)
 
 
 @dataclass(frozen=True)
@@ -102,20 +110,25 @@ def _syntax(code: Iterable[str]) -> _Syntax:
     text = "\n".join(code)
     if re.search("%[a-z]", text):
         return _X86
+    if re.search(r"\bvseti?vli\s", text):
+        return _RISCV
     return _ARM if re.search(r"\b[xw]\d+\b|\bv\d+\.", text) else _ARM32
 
 
 def _innermost(code: Sequence[tuple[int, str]], syntax: _Syntax) -> list[tuple[int, int]]:
-    """First and last address of the loops that have no other inside."""
-    found = set()
+    """First and last address of the loops that have no other inside.
+
+    All jumps back to one address are of one loop.
+    """
+    found: dict[int, int] = {}
     for address, text in code:
         jump = re.match(syntax.jump, text)
         if jump and code[0][0] <= int(jump[1], 16) <= address:
-            found.add((int(jump[1], 16), address))
+            found[int(jump[1], 16)] = address
     return sorted(
-        one
-        for one in found
-        if not any(other != one and one[0] <= other[0] and other[1] <= one[1] for other in found)
+        (first, last)
+        for first, last in found.items()
+        if not any(first < other and end <= last for other, end in found.items())
     )
 
 
