@@ -24,7 +24,7 @@ from winogen.conv.cuts import Measured
 from winogen.conv.request import Request
 from winogen.errors import BuildError, CacheUnavailable, InvalidValue
 from winogen.kernels import algorithms
-from winogen.lab.layers import tuned_layers
+from winogen.lab.layers import chosen_layers
 from winogen.records import Machine
 from winogen.toolchain import host_target
 from winogen.tuning import Arena, Search, budget, space, tune
@@ -448,17 +448,17 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_path
 
 def test_layers_are_those_of_sets_and_files(tiny, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps([tiny.to_dict()]))
-    assert tuned_layers(str(tmp_path / "mine.json")) == [tiny]
-    assert all("s2" in one.name for one in tuned_layers("resnet50", "s2"))
+    assert chosen_layers(str(tmp_path / "mine.json")) == [tiny]
+    assert all("s2" in one.name for one in chosen_layers("resnet50", "s2"))
     with pytest.raises(InvalidValue, match=r"layers: got 'resnet51'; allowed: .*unet"):
-        tuned_layers("resnet51")
+        chosen_layers("resnet51")
     with pytest.raises(InvalidValue, match="only: got 'nothing'"):
-        tuned_layers("resnet50", "nothing")
+        chosen_layers("resnet50", "nothing")
 
 
 def test_layers_of_a_net_are_its_convolutions_each_once():
     pytest.importorskip("torch")
-    layers = tuned_layers("resnet18")
+    layers = chosen_layers("resnet18")
     assert len(layers) == len({one.name for one in layers}) == 11
     assert layers[0].name == "resnet18-224x224x3-64-k7-s2"
     assert layers[0].input == (1, 3, 224, 224) and layers[0].stride == (2, 2)
@@ -478,10 +478,27 @@ def test_layers_of_an_onnx_file(tmp_path):
     )  # fmt: skip
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
     onnx.save(model, tmp_path / "small.onnx")
-    (layer,) = tuned_layers(str(tmp_path / "small.onnx"))
+    (layer,) = chosen_layers(str(tmp_path / "small.onnx"))
     assert (layer.name, layer.input, layer.padding) == (
         "small-10x12x4-8-k3", (1, 4, 10, 12), (1, 1),
     )  # fmt: skip
+
+
+def test_layers_that_differ_in_padding_have_names_of_their_own(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    weight, value = np.ones((8, 8, 3, 3), np.float32), onnx.helper.make_tensor_value_info
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], [f"y{pad}"], pads=[pad] * 4) for pad in (0, 1)
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", 1, [1, 8, 10, 10])],
+        [value("y0", 1, [1, 8, 8, 8]), value("y1", 1, [1, 8, 10, 10])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )  # fmt: skip
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "two.onnx")
+    names = [one.name for one in chosen_layers(str(tmp_path / "two.onnx"))]
+    assert names == ["two-10x10x8-8-k3-p0", "two-10x10x8-8-k3-p1"]
 
 
 # ---- the command ---------------------------------------------------------------------------------

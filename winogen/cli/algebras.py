@@ -68,7 +68,7 @@ _PAIR = "{:<18}{:>9}{:>22}{:>22}{:>22}{:>22}{:>9}"
 
 def fourier(
     layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE", help="A layer set as for bench, or a JSON file of layers."
+        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
     ),
     only: str = typer.Option(
         FEW, metavar="TEXT,...", help="Only layers with one of these in their names."
@@ -90,11 +90,11 @@ def fourier(
     if not products.is_child():  # numpy's products of matrices are to have one thread, too
         raise typer.Exit(products.with_threads("winogen", sys.argv[1:], 1))
     from winogen.lab.bench.algebras import compare, of_layer
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
     from winogen.toolchain.machine_file import cpu_name
-    from winogen.tuning.layers import load_layers
 
-    chosen = [one for one in load_layers(layers) if any(t in one.name for t in only.split(","))]
+    chosen = [one for one in chosen_layers(layers) if any(t in one.name for t in only.split(","))]
     if not chosen:
         from winogen.errors import InvalidValue
 

@@ -44,10 +44,10 @@ def bench(
     ),
     layers: str = typer.Option(
         "thesis27",
-        metavar="SET|FILE",
+        metavar="SET|FILE|NET",
         help="A layer set: axes, densenet121, few-filters, filters, gemm1x1, googlenet, "
         "inception-v3, large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, thesis27, "
-        "transposed, vgg16; or a JSON file.",
+        "transposed, vgg16; a JSON or ONNX file; or a net of --nets.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
@@ -94,7 +94,7 @@ def bench(
 ) -> None:
     """Measure winogen, its rivals and the limits of this machine, in turns: layers, or nets."""
     from winogen.lab.bench import report, tables
-    from winogen.tuning.layers import chosen_layers
+    from winogen.lab.layers import chosen_layers
 
     check_outputs(json, plot)
     if nets:

@@ -64,9 +64,9 @@ def calibrate(
 
 def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
     """The machine with constants that fit it, and how well they do."""
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
     from winogen.tuning.fit import fit, measure
-    from winogen.tuning.layers import chosen_layers
 
     with telling("measuring") as say:
         chosen = None if layers is None else chosen_layers(layers, only)

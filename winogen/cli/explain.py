@@ -17,7 +17,7 @@ EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 @takes("layout algorithm tile tolerance")
 def explain(
     layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE", help="A layer set as for bench, or a JSON file of layers."
+        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
@@ -35,8 +35,8 @@ def explain(
     from winogen.conv import arguments
     from winogen.lab.bench import explain as why
     from winogen.lab.bench import explain_tables, report
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
-    from winogen.tuning.layers import chosen_layers
 
     check_outputs(json, plot)
     chosen = chosen_layers(layers, only)

@@ -43,8 +43,8 @@ def low_rank(
 
     from winogen.conv import arguments
     from winogen.errors import InvalidValue
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import counting
-    from winogen.tuning.layers import chosen_layers
 
     if layers is not None and net is not None:
         raise InvalidValue("layers: got a set and --net; allowed: one of them")

@@ -63,7 +63,7 @@ def regret(
     from winogen.errors import InvalidValue
     from winogen.lab.bench.regret import summary, sweep
     from winogen.lab.bench.report import save
-    from winogen.tuning.layers import chosen_layers
+    from winogen.lab.layers import chosen_layers
 
     asked = read(options)
     if planner not in _RULES:

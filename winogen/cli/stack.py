@@ -17,7 +17,7 @@ EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --t
 @takes("layout algorithm tile tolerance")
 def stack(
     layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE", help="A layer set as for bench, or a JSON file of layers."
+        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     all_loops: bool = typer.Option(False, "--all", help="Loops without such accesses, too."),
@@ -34,7 +34,7 @@ def stack(
     from winogen.lab.bench import report
     from winogen.lab.bench.stack import of_layers
     from winogen.lab.bench.texts import plain_table
-    from winogen.tuning.layers import chosen_layers
+    from winogen.lab.layers import chosen_layers
 
     check_outputs(json, None)
     chosen = chosen_layers(layers, only)

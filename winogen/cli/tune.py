@@ -86,13 +86,13 @@ def _tune(
     from winogen.cli.options import finite
     from winogen.conv import arguments
     from winogen.lab.bench.report import save
-    from winogen.lab.layers import tuned_layers
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import counting
     from winogen.toolchain.machine import current, settle
     from winogen.tuning import tune
     from winogen.tuning.budget import SECONDS, scopes
 
-    chosen = tuned_layers(layers, only)
+    chosen = chosen_layers(layers, only)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "a positive number, as 1e-6")
     settle()

@@ -48,8 +48,9 @@ def ways(
     from winogen.lab.bench import report
     from winogen.lab.bench import ways as found
     from winogen.lab.bench.ways_tables import render
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
-    from winogen.tuning.layers import DEFAULT_SET, chosen_layers
+    from winogen.tuning.layers import DEFAULT_SET
 
     if compare not in _COMPARED:
         raise InvalidValue(f"compare: got {compare!r}; allowed: {', '.join(_COMPARED)}")

@@ -1,7 +1,8 @@
-"""The layers to tune: of a set, of a JSON or ONNX file, of a net of the benchmark."""
+"""The layers to measure: of a set, of a JSON or ONNX file, of a net of the benchmark."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from winogen.errors import InvalidValue
 from winogen.tuning.layers import BenchLayer, layer_sets, load_layers
 
 
-def tuned_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer]:
+def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer]:
     """Return the different layers of a set, a net or a file whose names contain ``only``.
 
     Raises InvalidValue for what is none of these, NotInstalled for what a net needs.
@@ -25,10 +26,10 @@ def tuned_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer]
 
 
 def _of(name_or_file: str) -> Iterable[BenchLayer]:
-    from winogen.lab.nets import NETS
-
     if name_or_file in layer_sets() or name_or_file.endswith(".json"):
         return load_layers(name_or_file)
+    from winogen.lab.nets import NETS
+
     if name_or_file in NETS:
         return _named(layers_called(name_or_file))
     if name_or_file.endswith(".onnx") and Path(name_or_file).is_file():
@@ -118,14 +119,22 @@ def _of_onnx(file: Path) -> list[BenchLayer]:
 def _named(layers: Iterable[BenchLayer]) -> list[BenchLayer]:
     """Each different layer once, called after its net and shape."""
     different = dict.fromkeys(layers)
-    return [replace(one, name=_name(one)) for one in different]
+    counts = Counter(map(_name, different))
+    return [
+        replace(one, name=name if counts[name] == 1 else f"{name}-p{_by_axis(one.padding)}")
+        for one, name in zip(different, map(_name, different))
+    ]
 
 
 def _name(one: BenchLayer) -> str:
     _, channels, *size = one.input
     text = f"{one.net}-{'x'.join(map(str, (*size, channels)))}-{one.weight[0]}"
-    text += f"-k{'x'.join(map(str, dict.fromkeys(one.weight[2:])))}"
+    text += f"-k{_by_axis(one.weight[2:])}"
     for letter, value in (("s", one.stride), ("d", one.dilation)):
         if set(value) != {1}:
-            text += f"-{letter}{'x'.join(map(str, dict.fromkeys(value)))}"
+            text += f"-{letter}{_by_axis(value)}"
     return text + (f"-g{one.groups}" if one.groups > 1 else "")
+
+
+def _by_axis(values: Iterable[int]) -> str:
+    return "x".join(map(str, dict.fromkeys(values)))

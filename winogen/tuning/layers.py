@@ -239,16 +239,6 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
     return layers
 
 
-def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer]:
-    """Return the layers of a set whose names contain ``only``; raises InvalidValue if none does."""
-    layers = [layer for layer in load_layers(name_or_file) if only is None or only in layer.name]
-    if not layers:
-        raise InvalidValue(
-            f"only: got {only!r}; allowed: text in the name of a layer of {name_or_file}"
-        )
-    return layers
-
-
 def layout_of(layout: str, rank: int) -> str:
     """Return the layout of so many axes with the channels where another layout has them.
 

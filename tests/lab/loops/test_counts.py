@@ -12,6 +12,7 @@ from lab.loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
 from winogen.conv import Layer
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
+from winogen.lab.layers import chosen_layers
 from winogen.lab.loops.build import build
 from winogen.lab.loops.count import count
 from winogen.lab.loops.parameters import STRATEGIES, LoopProblem
@@ -19,7 +20,6 @@ from winogen.lab.loops.rules import flaws, strategies
 from winogen.lab.loops.usual import usual, usual_order
 from winogen.lab.loops.variant import problem_of
 from winogen.records import TARGETS
-from winogen.tuning.layers import chosen_layers
 
 # Whole register blocks of every micro-kernel, so that no step is partly empty.
 EVEN = LoopProblem.of("NHWC", 8, 64, (6, 34), (3, 3))

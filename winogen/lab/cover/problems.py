@@ -17,7 +17,7 @@ from winogen.extras import require
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import Reals
 from winogen.kernels.spec import KernelSpec
-from winogen.lab.layers import tuned_layers
+from winogen.lab.layers import chosen_layers
 from winogen.lab.nets import NETS
 from winogen.records import TARGETS, Machine, Target
 from winogen.records.machines import known_machine
@@ -102,7 +102,7 @@ def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
             layer
             for name, net in NETS.items()
             if net.missing() is None and not net.is_onnx
-            for layer in tuned_layers(name)
+            for layer in chosen_layers(name)
         ]
     found = [layer for layer in found if not layer.transposed]
     unlike = {replace(layer, name="", net="").with_batch(1): layer for layer in found}
