@@ -32,6 +32,7 @@ LAYERS = {
     "winograd1d": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "winograd1d"),
     "winograd2d": ((40, 35, 3, 3), (2, 35, 7, 9), dict(padding=1), "winograd2d"),
     "few_channels": ((40, 3, 3, 3), (1, 9, 50, 3), dict(padding=1, layout="NHWC"), "direct"),
+    "pointwise": ((40, 35, 1, 1), (2, 9, 21, 35), dict(stride=2, layout="NHWC"), "direct"),
     "winograd2d_tiles": ((21, 3, 3, 3), (2, 3, 7, 40), dict(padding=1), "winograd2d"),
     "winograd2d_filters": (
         (70, 3, 3, 3), (2, 7, 40, 3), dict(padding=1, layout="NHWC"), "winograd2d",
