@@ -162,7 +162,7 @@ BY_LANE = replace(TARGETS["generic"], by_lane=True)
     "name, layout",
     [
         pytest.param(name, layout, marks=() if name in ("direct", "mcmr") else pytest.mark.thorough)
-        for name in ("direct", "im2col", "few_channels", "winograd1d", "winograd2d", "mcmr")
+        for name in ("direct", "im2col", "few_channels", "pointwise", "winograd1d", "winograd2d", "mcmr")
         for layout in LAYOUTS
         if name in ("direct", "im2col") or layout == "NHWC"
     ],
