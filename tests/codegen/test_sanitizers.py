@@ -156,15 +156,16 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, tmp_path):
 
 # Multiply-adds by lane in portable C: what NEON's kernels read, where sanitizers run.
 BY_LANE = replace(TARGETS["generic"], by_lane=True)
+EVERYWHERE = "direct", "im2col"  # whose rows lie in lanes in NCHW, too
 
 
 @pytest.mark.parametrize(
     "name, layout",
     [
         pytest.param(name, layout, marks=() if name in ("direct", "mcmr") else pytest.mark.thorough)
-        for name in ("direct", "im2col", "few_channels", "pointwise", "winograd1d", "winograd2d", "mcmr")
+        for name in (*EVERYWHERE, "few_channels", "pointwise", "winograd1d", "winograd2d", "mcmr")
         for layout in LAYOUTS
-        if name in ("direct", "im2col") or layout == "NHWC"
+        if name in EVERYWHERE or layout == "NHWC"
     ],
 )
 def test_numbers_by_lane_leave_nothing(name, layout, tmp_path):
