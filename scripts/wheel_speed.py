@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from winogen import Conv2d  # noqa: E402
-from winogen.lab.layers import tuned_layers  # noqa: E402
+from winogen.lab.layers import chosen_layers  # noqa: E402
 from winogen.tasks.turns import clock_of, in_turns  # noqa: E402
 from winogen.toolchain.prebuilt import SUFFIX  # noqa: E402
 from winogen.tuning.layers import BenchLayer  # noqa: E402
@@ -71,7 +71,7 @@ def main() -> None:
                 if name.endswith(SUFFIX):
                     Path(folder, Path(name).name).write_bytes(wheel.read(name))
         bare = {"WINOGEN_COMPILE": "off", "WINOGEN_CACHE": cache, "WINOGEN_PREBUILT": folder}
-        for layer in tuned_layers(given.layers):
+        for layer in chosen_layers(given.layers):
             x = np.random.default_rng(1).standard_normal(layer.input, np.float32)
             if given.layout == "NHWC":
                 x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
