@@ -161,3 +161,15 @@ def check(
     assert convs["conv"](given, out, **added) is out
     unharmed()
     assert equal(out, wanted), (x.shape, options, algorithm)
+
+
+def check_slice_of_pixels(size, weight_shape):
+    """The image of a layer in NHWC is a slice of wider pixels, and only its numbers are read."""
+    rng = np.random.default_rng(2)
+    channels = weight_shape[1]
+    whole = np.full((1, *size, channels + 9), np.inf, np.float32)
+    x = whole[..., 4 : 4 + channels]
+    x[...] = rng.integers(-3, 4, x.shape)
+    w = rng.integers(-3, 4, weight_shape).astype(np.float32)
+    y = Conv2d(w, layout="NHWC", algorithm="direct")(x)
+    assert np.array_equal(y, convolve(x, w, layout="NHWC"))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
 from winogen.conv.stock import only
 from winogen.errors import CompilerNotFound, InvalidValue
+from winogen.graph import maps
 from winogen.graph.chains import PASSAGES, Chain, chains_of
 from winogen.graph.choose import Choice, Way, error_of, ways, within
 from winogen.graph.ir import Conv, Convolution, Graph, QConv
@@ -88,6 +90,24 @@ class Planned:
     def problem(self, number: int) -> Problem:
         """Return the problem of a step that is a convolution as the graph has it, not folded."""
         return problem_of(self.steps[number], self.buffers, self.settings)
+
+    def map_struct(self, library: Any, step: Step, part: maps.Part | None = None) -> Any:
+        """Return the `winogen_map` of a step that is no convolution, and how many parts it has.
+
+        ``part`` of it; None for all.
+        """
+        rooms = self.rooms
+        return maps.struct(
+            library,
+            step.op,  # type: ignore[arg-type]
+            step.input.channels,
+            self.settings.layout,
+            rooms[step.input.buffer],
+            None if step.add is None else rooms[step.add.buffer],
+            rooms[step.output.buffer],
+            part,
+            step.planes,
+        )
 
     def offset(self, place: Place, row: int = 0, image: int = 0) -> int:
         """Return where a place begins in its buffer, from a row of an image on, in numbers.

@@ -296,17 +296,7 @@ class Steps:
         planned = self.planned
         op = step.op
         assert not isinstance(op, (Conv, QConv, Relayout))
-        struct, parts = maps.struct(
-            self,
-            op,
-            step.input.channels,
-            planned.settings.layout,
-            planned.rooms[step.input.buffer],
-            None if step.add is None else planned.rooms[step.add.buffer],
-            planned.rooms[step.output.buffer],
-            part,
-            step.planes,
-        )
+        struct, parts = planned.map_struct(self, step, part)
         # Of onnxruntime's operators only those that a library carries are for this target.
         target, dtype = planned.settings.target, planned.settings.dtype
         library = self._carried or runtime.library(target, dtype)

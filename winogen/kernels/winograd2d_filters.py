@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class Winograd2dFilters(Winograd2dTiles):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         if target.registers < 32:
             # Sums of a column of one tile, for as many vectors as share what is loaded of V.
-            return tuning.gemm(target, depth=16, tiles=1, vectors=3, band=15)
+            block = tuning.gemm(target, depth=16, tiles=1, vectors=3, band=15)
+            return replace(block, provenance="measured on AMD EPYC (Zen 3, AVX2), 2026-11")
         return tuning.gemm(target, depth=16)
 
     def fields(self, work: Work) -> dict[str, Any]:

@@ -186,17 +186,7 @@ class FloatWriter:
         """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
         planned, op = self.plan.planned, step.op
         assert not isinstance(op, (Conv, Relayout))
-        struct, parts = maps.struct(
-            self.library,
-            op,  # type: ignore[arg-type]
-            step.input.channels,
-            planned.settings.layout,
-            planned.rooms[step.input.buffer],
-            None if step.add is None else planned.rooms[step.add.buffer],
-            planned.rooms[step.output.buffer],
-            part,
-            step.planes,
-        )
+        struct, parts = planned.map_struct(self.library, step, part)
         more: list[str | Spot] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
             for what, array in (("scale", op.scale), ("shift", op.shift)):
