@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
-from conv import exact
+from conv import exact, test_sizes
+from conv.reference import convolve
 from kernels.samples import work_for
 from kernels.turns import turns
 
+from winogen.conv.choice import Choice
+from winogen.conv.problem import Layer
 from winogen.kernels import named
 from winogen.records import TARGETS
 from winogen.toolchain import host_targets
@@ -51,6 +54,17 @@ def test_every_geometry(isa, size, monkeypatch):
             groups=groups,
             stride=(1 + index % 2, 1 + index % 3),
         )
+
+
+def test_rows_beyond_the_first_pointer():
+    """A block of nine rows reads the last of them from a pointer of their own."""
+    problem = Layer.of((40, 35, 1, 1), "float32", layout="NHWC").problem((1, 2, 9, 35))
+    rng = np.random.default_rng(5)
+    x = rng.integers(-3, 4, problem.input_shape).astype(np.float32)
+    weight = rng.integers(-3, 4, problem.layer.weight_shape).astype(np.float32)
+    choice = Choice("direct", sizes=(("rows", 9), ("vectors", 1)))
+    y = test_sizes.output(problem, choice, x, weight)
+    assert np.array_equal(y, convolve(x, weight, layout="NHWC"))
 
 
 def test_numbers_beside_the_channels_do_not_matter():
