@@ -28,8 +28,9 @@ from kernels.samples import (
 )
 
 from winogen import kernels
+from winogen.codegen.joining import joined
 from winogen.codegen.render import render
-from winogen.codegen.transforms import joined, load
+from winogen.codegen.transforms import load
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
 from winogen.toolchain import host_targets

@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 
 from winogen.algebra import BilinearAlgorithm, cook_toom, default_points, winograd
-from winogen.codegen.transforms import catalog, from_algorithm, load
+from winogen.codegen.shipped import catalog
+from winogen.codegen.transforms import from_algorithm, load
 from winogen.errors import InvalidType, InvalidValue, VerificationError
 from winogen.program.summation import summation
 
@@ -135,19 +136,19 @@ def test_scaled_algorithms_differ_in_name():
 @pytest.mark.parametrize("points", ["0,3,inf", None])
 def test_what_was_searched_for_is_kept_for_later_processes(tmp_path, monkeypatch, points):
     """Transforms and their complex products: proven again when they are read."""
-    from winogen.codegen import transforms
+    from winogen.codegen import joining, keeping, transforms
     from winogen.toolchain import derived
 
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
-    monkeypatch.setattr(transforms, "_keeper", [derived.kept])
+    monkeypatch.setattr(keeping, "_keeper", [derived.kept])
     asked = (2, 2, points) if points else (2, 3)
     made_of = {} if points else {"moduli": "x,x^2+3,inf"}
 
     def forgotten():
         transforms._load.cache_clear()
-        transforms.residues.cache_clear()
+        joining.residues.cache_clear()
         found = transforms.load(*asked, **made_of)
-        return found, transforms.residues(found)
+        return found, joining.residues(found)
 
     first = forgotten()
     files = sorted((tmp_path / "derived").iterdir())

@@ -17,8 +17,10 @@ from winogen import resources
 from winogen.algebra import cook_toom
 from winogen.codegen import transforms
 from winogen.codegen.ctext import routine
-from winogen.codegen.transforms import catalog, from_algorithm, load, shorten
+from winogen.codegen.shipped import catalog
+from winogen.codegen.transforms import from_algorithm, load
 from winogen.program import Program, Statement, Term
+from winogen.program.summation import shorten
 
 HEADERS = resources.folder("transforms")
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -141,7 +143,7 @@ TIE = Fraction(2**60 + 2**36 + 1, 2**60)
 @example(cook_toom(4, 3, "0,sqrt(2)/2,-sqrt(2)/2,sqrt(2),-sqrt(2),inf"), 2)
 def test_c_without_contraction_equals_the_evaluator_bit_for_bit(tmp_path_factory, algorithm, seed):
     folder = tmp_path_factory.mktemp("bits")
-    programs = shorten(algorithm)
+    programs = shorten(algorithm.matrices)
     with pytest.MonkeyPatch.context() as patch:  # the search for them takes seconds
         patch.setattr(transforms, "shorten", lambda *_: programs)
         t = from_algorithm(algorithm, scale=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import winogen
 from winogen import Conv2d
 from winogen.algebra import join, winograd
-from winogen.codegen import transforms
+from winogen.codegen import joining, transforms
 from winogen.numerics import error_bound, estimate, measure
 
 # n = 5 and 6 along the height and the width, one and two moduli without real roots.
@@ -60,15 +60,15 @@ def test_the_plan_counts_joined_products():
 
 def test_rings_that_differ_stay_nested():
     f, g = (transforms.load(3, 3, moduli=f"x, x-1, x+1, {q}") for q in ("x^2+1", "x^2+2"))
-    assert transforms.joined(f, g) == (f, g)
-    assert [t.rows for t in transforms.joined(g, g)] == [5, 5]
+    assert joining.joined(f, g) == (f, g)
+    assert [t.rows for t in joining.joined(g, g)] == [5, 5]
 
 
 def test_the_estimate_is_what_is_measured():
     """And joined products are no less accurate than nested ones of the same moduli."""
     f = transforms.load(6, 3, name="f6_3_gaussian")
     options = dict(channels=64, distribution="normal", fused=True, block=32, filters="float64")
-    both = transforms.joined(f, f)
+    both = joining.joined(f, f)
     estimated = estimate(both, order="program", **options).relative_l2
     assert estimated < estimate((f, f), order="program", **options).relative_l2
     assert error_bound(*both, 64) < error_bound(f, f, 64)

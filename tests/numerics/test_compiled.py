@@ -11,7 +11,8 @@ import pytest
 from kernels.turns import first, turns
 
 from winogen.algebra import cook_toom, nest, winograd
-from winogen.codegen.transforms import joined, load
+from winogen.codegen.joining import joined
+from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
 from winogen.kernels import summation
 from winogen.numerics import PRACTICAL, Direct, measure

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kernels.turns import turns
 
 from winogen.algebra import cook_toom, nest, winograd
-from winogen.codegen.transforms import shorten
 from winogen.errors import WinogenError
+from winogen.program.summation import shorten
 from winogen.rounding import bounds
 from winogen.rounding.bounds import Growth, Growths, error_bound, tile_error_bound
 from winogen.rounding.tiles import Direct
@@ -37,7 +37,7 @@ NAMES = [f"{f}-{f.points or f.moduli}".replace(" ", "") for f in ALGORITHMS]
 @cache
 def programs(f):
     """The three shortened programs of an algorithm."""
-    return shorten(f)
+    return shorten(f.matrices)
 
 
 def by_matrix(matrix, axis, data, dtype):

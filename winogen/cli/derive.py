@@ -16,7 +16,8 @@ from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
-    from winogen.codegen.transforms import Keeper, Transform
+    from winogen.codegen.keeping import Keeper
+    from winogen.codegen.transform import Transform
     from winogen.program.ir import Program
 
 Programs: TypeAlias = "Mapping[str, Program]"
@@ -111,7 +112,7 @@ def derive(
     What is in the catalog was searched for before; other programs are kept in the cache folder.
     """
     from winogen.algebra.circle import LARGEST
-    from winogen.codegen import transforms
+    from winogen.codegen import shipped, transforms
     from winogen.errors import InvalidValue
     from winogen.program.summation import check_order
 
@@ -155,10 +156,10 @@ def derive(
         typer.echo(_integers(algorithm, points, moduli, both, channels), nl=False)
         return
     default = points is moduli is None and order == "program"
-    if format.has_programs_only and default and transforms.is_shipped(m, r, stride=stride):
+    if format.has_programs_only and default and shipped.is_shipped(m, r, stride=stride):
         # As it ships, without any algebra.
-        shipped = transforms.load(m, r, stride=stride)
-        typer.echo(_in(format, shipped, points, moduli), nl=False)
+        found = transforms.load(m, r, stride=stride)
+        typer.echo(_in(format, found, points, moduli), nl=False)
         return
     algorithm, source = transforms.derive(m, r, points, moduli, stride)
     algorithm.verify()
@@ -182,11 +183,12 @@ def derive(
 
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
     """({kind: Program}, what `textbook.search` says of their lengths): shipped, kept or found."""
-    from winogen.codegen import textbook, transforms
+    from winogen.codegen import textbook
+    from winogen.program.summation import shorten
     from winogen.progress import counting
 
     if order != "program":
-        return transforms.shorten(algorithm, order), None
+        return shorten(algorithm.matrices, order), None
     key = textbook.digest(algorithm)
 
     def search() -> Stages:
@@ -215,13 +217,13 @@ def _keeper() -> Keeper:
 
 def _in(format: Format, transform: Transform, points: str | None, moduli: str | None) -> str:
     """The file of a transform in a format for compilers."""
-    from winogen.codegen import dialects, transforms
+    from winogen.codegen import dialects, naming
 
     if format is Format.c:
         return transform.header
     given = {"points": points, "moduli": moduli}
     made_of = {name: getattr(transform, name) for name, values in given.items() if values}
-    command = transforms.derive_command(
+    command = naming.derive_command(
         transform.m, transform.r, format.value, made_of, transform.order, transform.stride
     )
     return dialects.render(transform, format.value, command)
@@ -235,10 +237,10 @@ def _file(
     format: Format,
 ) -> str:
     """The same of an algorithm, whose programs have to be found, or were and are kept."""
-    from winogen.codegen import transforms
+    from winogen.codegen import keeping, transforms
     from winogen.progress import working
 
-    transforms.keep_by(_keeper())
+    keeping.keep_by(_keeper())
     m, r, stride = algorithm.m, algorithm.r, algorithm.stride
     with working(f"searching for short programs of F({m}, {r})"):
         found = transforms.load(m, r, points, moduli=moduli, order=order, stride=stride)
@@ -253,7 +255,7 @@ def _integers(
     channels: int,
 ) -> str:
     """A header that computes in integers; ``bits``: of inputs and of filters."""
-    from winogen.codegen import fixed, transforms
+    from winogen.codegen import fixed, naming
     from winogen.fixed import integral
     from winogen.progress import working
 
@@ -263,7 +265,7 @@ def _integers(
     made = integral(algorithm)
     with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
         widths = fixed.widths(made, *bits, channels)
-        name = f"{transforms.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
+        name = f"{naming.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
         name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
         return fixed.render(made, widths, name, command)
 
@@ -272,20 +274,20 @@ def _narrow(
     algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, lanes: int
 ) -> str:
     """A header that computes in lanes of so many bits, with rounding shifts."""
-    from winogen.codegen import transforms
+    from winogen.codegen import naming
     from winogen.codegen.lanes import render
     from winogen.fixed import integral
     from winogen.progress import working
 
     command = f"{_command(algorithm, points, moduli)} --lanes {lanes}"
-    name = f"{transforms.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
+    name = f"{naming.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
     with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
         return render(integral(algorithm), lanes, name, command)
 
 
 def _command(algorithm: BilinearAlgorithm, points: str | None, moduli: str | None) -> str:
     """The command that derives a header in integers, before the options of its kind."""
-    from winogen.codegen.transforms import derive_command
+    from winogen.codegen.naming import derive_command
 
     origin = {"points": algorithm.points, "moduli": algorithm.moduli}
     given = {"points": points, "moduli": moduli}

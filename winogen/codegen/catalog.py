@@ -19,13 +19,10 @@ from typing import Any
 from winogen import resources
 from winogen.codegen import textbook
 from winogen.codegen.headers import WRITE_COMMAND
-from winogen.codegen.transforms import (
-    Transform,
-    derive,
-    derive_residues,
-    entry_name,
-    from_algorithm,
-)
+from winogen.codegen.joining import derive_residues
+from winogen.codegen.shipped import entry_name
+from winogen.codegen.transform import Transform
+from winogen.codegen.transforms import derive, from_algorithm
 from winogen.errors import InvalidValue
 from winogen.program import pairs
 

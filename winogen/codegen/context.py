@@ -7,7 +7,7 @@ from typing import Any
 
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.headers import function
-from winogen.codegen.transforms import Transform
+from winogen.codegen.transform import Transform
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
 from winogen.codegen.headers import function
-from winogen.codegen.transforms import Transform
+from winogen.codegen.transform import Transform
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.kernels.tiles_family import TILES_AT_ONCE
 from winogen.kernels.work import joint_products

@@ -30,7 +30,7 @@ from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
-    from winogen.codegen.transforms import Transform
+    from winogen.codegen.transform import Transform
 
 
 @dataclass(frozen=True)

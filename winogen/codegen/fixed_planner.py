@@ -218,9 +218,9 @@ def _order(one: Candidate) -> tuple[int, ...]:
 
 def of_catalog(m: int, r: int, stride: int = 1) -> Iterator[tuple[str, Integral]]:
     """Return the catalog's algorithms of a size by their names, but for those with roots."""
-    from winogen.codegen import transforms
+    from winogen.codegen import shipped, transforms
 
-    for name, entry in transforms.catalog().items():
+    for name, entry in shipped.catalog().items():
         if (entry["m"], entry["r"], entry.get("stride", 1)) != (m, r, stride):
             continue
         points, moduli = (tuple(entry[key]) or None for key in ("points", "moduli"))

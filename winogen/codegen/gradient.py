@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
-from winogen.codegen.transforms import Transform, from_algorithm
+from winogen.codegen.transform import Transform
+from winogen.codegen.transforms import from_algorithm
 from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec
 from winogen.program.kinds import KINDS
 

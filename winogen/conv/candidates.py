@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Any
 
-from winogen.codegen import transforms
+from winogen.codegen import shipped
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
@@ -187,7 +187,7 @@ def is_winograd_worth_it(layer: Layer, edge: str = "discard") -> bool:
         # A filter no longer than the stride has outputs that share no inputs: nothing to gain.
         and any(axis.kernel > axis.stride for axis in layer.plane)
         and all(
-            axis.kernel == 1 or transforms.is_shipped(2, axis.kernel, stride=axis.stride)
+            axis.kernel == 1 or shipped.is_shipped(2, axis.kernel, stride=axis.stride)
             for axis in layer.plane
         )
     )
@@ -233,10 +233,10 @@ def _ways(
     if taps == 1:
         return [(1, points)]  # nothing to save along this axis, and F(1,1) is exact
     if stride > 1:
-        return [(m, None) for m in transforms.shipped_tiles(taps, stride=stride)] or [(2, None)]
+        return [(m, None) for m in shipped.shipped_tiles(taps, stride=stride)] or [(2, None)]
     ways: list[tuple[int, Points | None]] = [
-        (m, points) for m in range(2, _POINTS - taps + 2) if transforms.is_shipped(m, taps)
+        (m, points) for m in range(2, _POINTS - taps + 2) if shipped.is_shipped(m, taps)
     ]
     if points is None:
-        ways += [(m, GAUSSIAN) for m in transforms.shipped_tiles(taps, "gaussian")]
+        ways += [(m, GAUSSIAN) for m in shipped.shipped_tiles(taps, "gaussian")]
     return ways or [(min(2, MOST_POINTS - taps + 1), points)]

@@ -7,7 +7,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from winogen.codegen import transforms
+from winogen.codegen import joining, keeping, shipped, transforms
+from winogen.codegen.transform import Transform
 from winogen.conv.problem import Layer, Problem, Sizes, plane_of
 from winogen.kernels import general
 from winogen.kernels.work import joint_products
@@ -16,7 +17,7 @@ from winogen.records import AXES, Points, Precision
 from winogen.records import Sizes as Tuned
 from winogen.toolchain import derived
 
-transforms.keep_by(derived.kept)  # programs of other points than those that ship
+keeping.keep_by(derived.kept)  # programs of other points than those that ship
 
 
 @dataclass(frozen=True)
@@ -181,18 +182,18 @@ def _axes(
             general(algorithm).along,
         )
     )
-    return transforms.joined(height, width) if joins else (height, width)
+    return joining.joined(height, width) if joins else (height, width)
 
 
 @lru_cache(maxsize=1024)
 def transform_of(
     m: int, taps: int, points: Points | None, order: str, stride: int = 1
-) -> transforms.Transform:
+) -> Transform:
     """Return F(m, taps) of these points or moduli, of an entry of the catalog, or the default."""
     if points is None:
         return transforms.load(m, taps, order=order, stride=stride)
     if points.kind == "catalog":
-        name = transforms.entry_name(m, taps, points.tag)
+        name = shipped.entry_name(m, taps, points.tag)
         return transforms.load(m, taps, name=name, order=order)
     if points.kind == "moduli":
         return transforms.load(m, taps, moduli=points.items, order=order)

@@ -6,7 +6,8 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from winogen.codegen.transforms import load, shipped_tiles
+from winogen.codegen.shipped import shipped_tiles
+from winogen.codegen.transforms import load
 from winogen.conv.accuracy import direct_error
 from winogen.conv.planner import MARGIN, TOLERANCE, preferred, price
 from winogen.conv.problem import Pair, Problem, plane_of

@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, get_args
 
-from winogen.codegen import transforms
+from winogen.codegen import shipped
 from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.conv.phases import Phase, joined, outputs, phases
@@ -166,7 +166,7 @@ def _asked(
         max(dilation[-2:]) == 1
         and max(stride[-2:]) <= MOST_STRIDE
         and max(plane) > 1
-        and all(taps == 1 or transforms.is_shipped(2, taps) for taps in plane)
+        and all(taps == 1 or shipped.is_shipped(2, taps) for taps in plane)
     )
     if tiles and not joins:
         raise Unsupported(

@@ -8,12 +8,13 @@ them the rounding.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
 from winogen.errors import InvalidValue
 from winogen.program.ir import ZERO, Program, Rows, Statement, Term, exact
+from winogen.program.kinds import KINDS
 
 PROGRAM = "program"  # the order of the shortest program, whatever it is
 
@@ -33,6 +34,17 @@ def ordered(matrix: Rows, order: str = PROGRAM, inputs: str = "d", outputs: str 
 
         return simplify(matrix, inputs=inputs, outputs=outputs)
     return summation(matrix, order, inputs=inputs, outputs=outputs)
+
+
+def shorten(matrices: Mapping[str, Rows], order: str = PROGRAM) -> dict[str, Program]:
+    """Return {"input" | "filter" | "output": Program} for such matrices, each proven equal to its.
+
+    The shortest ones that are found, unless ``order`` asks for sums row by row.
+    """
+    return {
+        kind: ordered(matrix, order, KINDS[kind].source, KINDS[kind].target)
+        for kind, matrix in matrices.items()
+    }
 
 
 def check_order(order: object, allowed: tuple[str, ...] | None = None) -> str:

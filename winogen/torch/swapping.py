@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
-from winogen.codegen.transforms import Transform
+from winogen.codegen.transform import Transform
 from winogen.conv.choice import Choice, transform_of
 from winogen.graph import Convolution, Graph, Node
 from winogen.torch.calling import Calls

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.program import simplify
+from winogen.program.search import plane as plane_search
 from winogen.program.search.geometry import Lines, constants_of, modulo, pivot_of, point_of
 from winogen.program.search.greedy import greedy
 from winogen.program.search.incidence import incidence
@@ -132,6 +133,22 @@ def test_the_plane_search_on_filter_transforms(points, gates):
     found = plane(powers(points, 3))
     assert {len(network.gates) for network in found} == {gates}
     assert all(network.to_matrix() == powers(points, 3) for network in found)
+
+
+def test_the_plane_search_ends_with_many_targets(monkeypatch):
+    """What it looks at is bounded, not only how many sets of points, which grow with the rows."""
+    searches = []
+
+    class Counted(plane_search._Search):
+        def __init__(self):
+            super().__init__()
+            searches.append(self)
+
+    monkeypatch.setattr(plane_search, "_Search", Counted)
+    monkeypatch.setattr(plane_search, "_LINES", 30_000)
+    assert plane(powers(range(2, 16), 3)) == []
+    # Of one set of points, 14 rows are held against some 120 lines, or 14 rays each cross as many.
+    assert len(searches) == 4 and all(search.lines < 100_000 for search in searches)
 
 
 def test_incidence_uses_cancellation():

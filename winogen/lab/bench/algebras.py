@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from winogen.codegen import transforms
-from winogen.codegen.transforms import Transform
+from winogen.codegen import shipped, transforms
+from winogen.codegen.transform import Transform
 from winogen.conv import fourier, memory
 from winogen.conv.api import CONVOLUTIONS
 from winogen.conv.spectral import Spectral
@@ -74,10 +74,10 @@ def joined_and_nested(tile: int, kernel: int = 3) -> tuple[Way, Way]:
 
     Raises InvalidValue where the catalog has none.
     """
-    name = transforms.entry_name(tile, kernel, "gaussian")
-    entry = transforms.catalog().get(name)
+    name = shipped.entry_name(tile, kernel, "gaussian")
+    entry = shipped.catalog().get(name)
     if entry is None:
-        tiles = ", ".join(map(str, transforms.shipped_tiles(kernel, "gaussian")))
+        tiles = ", ".join(map(str, shipped.shipped_tiles(kernel, "gaussian")))
         raise InvalidValue(f"tiles: got {tile}; allowed: {tiles}, which ship with x^2 + 1")
     options = {"algorithm": "mcmr", "tile": tile, "moduli": tuple(entry["moduli"])}
     return Way(f"F({tile},{kernel})", options), Way(f"F({tile},{kernel})", options, nested=True)
@@ -97,7 +97,7 @@ def of_layer(layer: BenchLayer) -> list[Way]:
         )
     ways = [Way("direct", {"algorithm": "direct"})]
     ways += [Way(f"F({m},{kernel}) points", {"algorithm": "mcmr", "tile": m}) for m in tiles]
-    for tile in transforms.shipped_tiles(kernel, "gaussian")[-2:]:
+    for tile in shipped.shipped_tiles(kernel, "gaussian")[-2:]:
         joined, _ = joined_and_nested(tile, kernel)
         ways.append(replace(joined, name=f"F({tile},{kernel}) x^2+1"))
     for n in FOURIER_TILES:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from winogen.codegen import transforms
+from winogen.codegen import joining
 from winogen.conv.choice import transform_of
 from winogen.kernels import named
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
@@ -125,8 +125,8 @@ def _tuned(kernel: KernelSpec) -> tuple[str, dict[str, int]]:
 
 def _transform(name: str) -> Any:
     """The transform of this name: f4_3_gaussian, say, or f4_3_gaussian_residues."""
-    base = name.removesuffix(transforms.RESIDUES)
+    base = name.removesuffix(joining.RESIDUES)
     m, taps, *tags = base.removeprefix("f").split("_")
     points = Points("catalog", tuple(tags)) if tags else None
     transform = transform_of(int(m), int(taps), points, PROGRAM)
-    return transform if base == name else transforms.residues(transform)
+    return transform if base == name else joining.residues(transform)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from winogen.codegen.transforms import Transform
+    from winogen.codegen.transform import Transform
     from winogen.numerics.protocol import Measurement
 
 import math
@@ -54,9 +54,9 @@ def chosen(names: Iterable[str] | None = None) -> list[Transform]:
 
     Raises InvalidValue for a name that is not in the catalog.
     """
-    from winogen.codegen import transforms
+    from winogen.codegen import shipped, transforms
 
-    known = transforms.catalog()
+    known = shipped.catalog()
     for name in names or ():
         if name not in known:
             raise InvalidValue(f"names: got {name!r}; allowed: {', '.join(known)}")

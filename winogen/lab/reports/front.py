@@ -18,7 +18,7 @@ import numpy as np
 from winogen.algebra import cook_toom, default_points, join, winograd
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.circle import between, gaussian
-from winogen.codegen import transforms
+from winogen.codegen import shipped
 from winogen.conv import Conv2d, Layer, fourier
 from winogen.lab.reports.pareto import front
 from winogen.numerics import Direct, estimate, measure
@@ -166,7 +166,7 @@ def _candidates(kernel: int, most: int) -> Iterator[_Candidate]:
             m = n - kernel + 1
             yield _nested("moduli, nested", winograd(m, kernel, between(n, pairs)))
             yield _joined("moduli, joined", winograd(m, kernel, gaussian(n, pairs)))
-    for name, entry in sorted(transforms.catalog().items()):
+    for name, entry in sorted(shipped.catalog().items()):
         if entry["r"] == kernel and entry.get("moduli") and name.endswith("_gaussian"):
             yield _joined("moduli, joined", winograd(entry["m"], kernel, entry["moduli"]))
     marked = {one.m: one for one in MARKED if one.moduli == "fourier" and one.r == kernel}

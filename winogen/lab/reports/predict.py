@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winogen.codegen import transforms
+from winogen.codegen import joining, transforms
 from winogen.kernels import general, summation
 from winogen.rounding.bounds import error_bound
 from winogen.rounding.data import DISTRIBUTIONS, stated_variances
@@ -90,7 +90,7 @@ def _axes(plan: Plan) -> tuple[Any, Any]:
     if plan.algorithm == "winograd1d":
         return None, width
     if height and width and general(plan.algorithm, plan.precision).joins:
-        return transforms.joined(height, width)
+        return joining.joined(height, width)
     return height, width
 
 

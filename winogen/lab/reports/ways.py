@@ -103,7 +103,7 @@ def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
 
 
 def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
-    from winogen.codegen import transforms
+    from winogen.codegen import shipped
 
     kernel, stride = case.problem.layer.kernel, case.problem.layer.stride
     axes = list(zip(kernel, stride))[1 if algorithm == "winograd1d" else 0 :]
@@ -114,7 +114,7 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
         m
         for m in range(2, _MOST_POINTS)
         if m + along[-1][0] - 1 <= _MOST_POINTS
-        and all(transforms.is_shipped(m, taps, stride=step) for taps, step in along)
+        and all(shipped.is_shipped(m, taps, stride=step) for taps, step in along)
     ]
     if algorithm != "mcmr" and not thorough:
         sizes = [m for m in sizes if m in _FEW]
@@ -126,7 +126,7 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
         found.append(Way(algorithm, m, None, name))
     one_kind = len(along) == 1 and kernel[0] == kernel[1]
     if thorough and algorithm == "mcmr" and one_kind and along[0][1] == 1:
-        for key, entry in transforms.catalog().items():
+        for key, entry in shipped.catalog().items():
             other = key != f"f{entry['m']}_{entry['r']}" and entry.get("stride", 1) == 1
             if other and entry["r"] == along[0][0] and entry["m"] in sizes:
                 tag = key.partition("_")[2].partition("_")[2]

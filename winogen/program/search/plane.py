@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix
     from winogen.program.search.network import Network
 
-_STATES = 120  # sets of points looked at per number of drawn points
+# Per number of drawn points: sets of points looked at, and lines that are held against a target or
+# cross another one. Without the second, many targets would take hours.
+_STATES = 120
+_LINES = 4_000_000
 _DRAWN = 3  # points drawn at most; where more are needed, chance does better than this order
 _WANTED = 12  # networks to find before stopping
 
@@ -54,6 +57,7 @@ class _Search:
         self.drawings: list[list[Point]] = []  # points that reach all targets, in order
         self.seen: set[frozenset[Point]] = set()
         self.states = 0
+        self.lines = 0
 
     def extend(
         self,
@@ -67,7 +71,7 @@ class _Search:
 
         ``lines``: all lines through two of ``nodes``; ``new``: the points to join them.
         """
-        nodes, lines, missing = _close(nodes, lines, new, missing)
+        nodes, lines, missing = self._close(nodes, lines, new, missing)
         if not missing:
             self.drawings.append(nodes)
             return
@@ -76,39 +80,44 @@ class _Search:
             return
         self.seen.add(key)
         self.states += 1
-        for point in _crossings(nodes, missing):
-            if self.states > _STATES or len(self.drawings) >= _WANTED:
+        for point in self._crossings(nodes, missing):
+            if self._is_over():
                 return
             self.extend(nodes, lines, [point], missing, drawn - 1)
 
+    def _is_over(self) -> bool:
+        enough = len(self.drawings) >= _WANTED
+        return enough or self.states > _STATES or self.lines > _LINES
 
-def _close(
-    nodes: Iterable[Point], lines: set[Point], new: Iterable[Point], missing: Iterable[Point]
-) -> tuple[list[Point], set[Point], list[Point]]:
-    """Add points, and the targets that come to lie on lines through two points, again and again."""
-    nodes, lines, missing, pending = list(nodes), set(lines), list(missing), list(new)
-    while pending:
-        point = pending.pop(0)
-        fresh = {_cross(node, point) for node in nodes} - lines
-        lines |= fresh
-        nodes.append(point)
-        for target in list(missing):
-            if any(_dot(line, target) == 0 for line in fresh):
-                missing.remove(target)
-                pending.append(target)
-    return nodes, lines, missing
+    def _close(
+        self, nodes: Iterable[Point], lines: set[Point], new: Iterable[Point], missing: list[Point]
+    ) -> tuple[list[Point], set[Point], list[Point]]:
+        """Add points, and targets that come to lie on lines through two points, again and again."""
+        nodes, lines, missing, pending = list(nodes), set(lines), list(missing), list(new)
+        while pending:
+            point = pending.pop(0)
+            fresh = {_cross(node, point) for node in nodes} - lines
+            lines |= fresh
+            nodes.append(point)
+            self.lines += len(fresh) * len(missing)
+            for target in list(missing):
+                x, y, z = target
+                if any(a * x + b * y + c * z == 0 for a, b, c in fresh):
+                    missing.remove(target)
+                    pending.append(target)
+        return nodes, lines, missing
 
-
-def _crossings(nodes: Sequence[Point], missing: Iterable[Point]) -> list[Point]:
-    """Points where a present line crosses one through a target; points of most targets first."""
-    lines = sorted({_cross(p, q) for p, q in combinations(nodes, 2)})
-    votes: Counter[Point] = Counter()
-    for target in missing:
-        rays = {_cross(target, node) for node in nodes}
-        votes.update({_cross(line, ray) for line in lines for ray in rays if line != ray})
-    for node in nodes:
-        votes.pop(node, None)
-    return sorted(votes, key=lambda p: (-votes[p], max(map(abs, p)), p))
+    def _crossings(self, nodes: Sequence[Point], missing: Iterable[Point]) -> list[Point]:
+        """Points where a present line crosses one through a target; those of most targets first."""
+        lines = sorted({_cross(p, q) for p, q in combinations(nodes, 2)})
+        votes: Counter[Point] = Counter()
+        for target in missing:
+            rays = {_cross(target, node) for node in nodes}
+            self.lines += len(lines) * len(rays)
+            votes.update({_cross(line, ray) for line in lines for ray in rays if line != ray})
+        for node in nodes:
+            votes.pop(node, None)
+        return sorted(votes, key=lambda p: (-votes[p], max(map(abs, p)), p))
 
 
 def _cross(p: Point, q: Point) -> Point:
@@ -116,7 +125,3 @@ def _cross(p: Point, q: Point) -> Point:
     a, b, c = p
     d, e, f = q
     return cast(Point, primitive((b * f - c * e, c * d - a * f, a * e - b * d)))
-
-
-def _dot(p: Point, q: Point) -> int:
-    return p[0] * q[0] + p[1] * q[1] + p[2] * q[2]
