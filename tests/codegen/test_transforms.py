@@ -44,7 +44,8 @@ def test_catalog_holds_the_promised_algorithms():
 def test_catalog_entries_load_without_sympy_and_jinja():
     program = (
         "import sys\n"
-        "from winogen.codegen.transforms import catalog, load\n"
+        "from winogen.codegen.shipped import catalog\n"
+        "from winogen.codegen.transforms import load\n"
         "for name, e in catalog().items(): load(e['m'], e['r'], name=name).instructions\n"
         "assert load(4, 3).g[0][0] and load(6, 3).at and len(catalog()) > 20\n"
         "print([m for m in ('sympy', 'jinja2', 'numpy') if m in sys.modules])"
@@ -162,7 +163,7 @@ def test_what_was_searched_for_is_kept_for_later_processes(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(transforms, "_searched", fail)
-        patch.setattr(transforms, "derive_residues", fail)
+        patch.setattr(joining, "derive_residues", fail)
         assert forgotten() == first
         for file in files:
             text = file.read_text()
