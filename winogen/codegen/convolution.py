@@ -63,7 +63,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "H": height,
         "W": width,
         "P": joint_products(*spec.transforms) if height and width else 0,
-        "joined": _joined(spec.transform_h),
+        "joint": _joint(spec.transform_h),
         "growth": _growth(t.g for t in spec.transforms if t),
         "input_growth": _growth(t.bt for t in spec.transforms if t and short),
         "transforms": distinct(height, width),
@@ -88,7 +88,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     }
 
 
-def _joined(transform: Transform | None) -> dict[str, Any] | None:
+def _joint(transform: Transform | None) -> dict[str, Any] | None:
     """What joins complex products of both axes; None where all products are real along each."""
     if transform is None or not transform.ring:
         return None

@@ -38,7 +38,7 @@ class OfHalves(Variant):
         """Return what is compiled in besides layout, numbers, target and tuning."""
         return super().fixed(work) | {
             "terms": TERMS,
-            "short_sums": CHAINS,
+            "joined": CHAINS,
             "bands": BANDS,
             "scale_top": SCALE_TOP,
         }
