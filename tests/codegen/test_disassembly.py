@@ -98,7 +98,8 @@ def test_products_of_float16_take_numbers_from_lanes(algorithm, tile, tmp_path):
     text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
     (body,) = re.findall(rf"<{name}>:\n((?:.+\n)*)", text)
     lines = body.split("\n")
-    products = [i for i, line in enumerate(lines) if re.search(r"\tfmla\s.*\.h\[\d\]", line)]
+    product = re.compile(r"\tfm(?:la|ul)\s.*\.h\[\d\]")
+    products = [i for i, line in enumerate(lines) if product.search(line)]
     count = 8 * spec.tuning.rows * spec.tuning.vectors // 2
     first, last = products[0], products[count - 1]
     assert not STACK.search("\n".join(lines[first:last])) and count / (last - first) >= 0.8
