@@ -6,9 +6,10 @@
 Needs aarch64-linux-gnu-gcc, a C compiler for this machine, and qemu-aarch64 (7 to 9) with plugins.
 Counted is one call with packed filters: that of two runs of a program with one call more. The
 fewest are the products and the additions of both transforms, four numbers at a time, as if no
-number were ever loaded or stored. ``--xnnpack``: a folder with include/xnnpack.h and, under lib,
-XNNPACK and what it needs for 64-bit ARM, as Debian's packages libxnnpack-dev, libpthreadpool0 and
-libcpuinfo0 for arm64 have them under usr.
+number were ever loaded or stored; products of float16, by FP16 of 64-bit ARM, eight at a time.
+``--xnnpack``: a folder with include/xnnpack.h and, under lib, XNNPACK and what it needs for 64-bit
+ARM, as Debian's packages libxnnpack-dev, libpthreadpool0 and libcpuinfo0 for arm64 have them under
+usr.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ WAYS = {
     "direct": {"algorithm": "direct"},
     **{f"F({m}x{m}, 3x3)": {"algorithm": "mcmr", "tile": m} for m in (2, 4, 6)},
 }
+_HALVES = {"product_dtype": "float16"}
+WAYS |= {f"{name}, float16": way | _HALVES for name, way in WAYS.items()}
 
 
 def counted(path: str, *words: str) -> int:
@@ -52,18 +55,21 @@ def _instructions(command: list[str]) -> int:
     return int(done.stderr.split()[-2])
 
 
-def fewest(size: int, channels: int, filters: int, tile: int | None) -> float:
+def fewest(
+    size: int, channels: int, filters: int, tile: int | None, product_dtype: str = "float32"
+) -> float:
     """Return the multiply-adds of a layer and the instructions of both transforms, in vectors.
 
-    >>> fewest(4, 4, 4, None) == 16 * 16 * 9 / 4
+    >>> fewest(4, 4, 4, None) == 2 * fewest(4, 4, 4, None, "float16") == 16 * 16 * 9 / 4
     True
     """
+    share = 0.5 if product_dtype == "float16" else 1
     if tile is None:
-        return size * size * channels * filters * 9 / LANES
+        return share * size * size * channels * filters * 9 / LANES
     transform = load(tile, 3)
     n, (into, _, out) = transform.n, transform.instructions
     tiles = (-(-size // tile)) ** 2
-    products = n * n * channels * filters
+    products = share * n * n * channels * filters
     return tiles * (products + 2 * n * into * channels + (n + tile) * out * filters) / LANES
 
 
@@ -73,7 +79,8 @@ def by_winogen(size: int, channels: int, filters: int, layout: str, **options: o
     weight = (filters, channels, 3, 3)
     with TemporaryDirectory() as folder:
         compiler = [_COMPILER, "-static"]
-        options |= {"isa": "neon", "layout": layout}
+        isa = "neon+fp16" if options.get("product_dtype") else "neon"
+        options |= {"isa": isa, "layout": layout}
         return counted(program(folder, compiler, (1, *image), weight, **options))
 
 
@@ -111,7 +118,8 @@ def main(words: list[str] | None = None) -> None:
     sizes = asked.size, asked.channels, asked.filters
     rows = [["way", "layout", "million instructions", "of the fewest"]]
     for name, options in WAYS.items():
-        least = fewest(*sizes, options.get("tile"))
+        numbers = options.get("product_dtype", "float32")
+        least = fewest(*sizes, options.get("tile"), numbers)
         for layout in ("NCHW", "NHWC"):
             count = by_winogen(*sizes, layout, **options)
             rows.append([name, layout, f"{count / 1e6:.2f}", f"{count / least:.2f}"])

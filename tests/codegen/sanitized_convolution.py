@@ -7,17 +7,26 @@ from math import lcm, prod
 from codegen import sanitized
 from codegen.sanitized import calls_of, initialiser
 
+from winogen.codegen.transforms import load
 from winogen.kernels.spec import KernelSpec
 from winogen.records import ACTIVATIONS
 
 # Bits of the fraction, of arrays that hold narrower numbers than are computed with.
 FRACTIONS = {"float16": 10, "bfloat16": 7}
+# Points by whose transforms integers stay integers, by how many there are.
+POINTS = {2: "0,inf", 3: "0,1,inf", 4: "0,1,-1,inf", 5: "0,1,-1,2,inf", 6: "0,1,-1,2,-2,inf"}
 
 
 def unit(spec):
     """The least integer that clears all denominators of a kernel's filter transforms."""
     along = [transform for transform in spec.transforms if transform]
     return prod(lcm(*(Fraction(x).denominator for row in t.g for x in row)) for t in along)
+
+
+def exactly(work):
+    """The same call by points that leave integers whole."""
+    along = (load(t.m, t.r, POINTS[t.n]) if t and t.n > 1 else t for t in work.transforms)
+    return replace(work, transforms=tuple(along))
 
 
 def check(folder, works, exact=False, **options):

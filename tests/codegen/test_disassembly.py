@@ -87,20 +87,36 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
 
 
-def test_products_of_float16_take_numbers_from_lanes(tmp_path):
+@pytest.mark.parametrize("algorithm, tile", [("direct", None), ("mcmr", (4, 4))])
+def test_products_of_float16_take_numbers_from_lanes(algorithm, tile, tmp_path):
     """All of the numbers of a vector, which are the first multiply-adds: a loop around others."""
     target = TARGETS["neon"].adjusted("+fp16")
-    layer = (24, 64, 3, 3), (1, 9, 9), "direct", target
-    spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC"))
+    layer = (24, 64, 3, 3), (1, 9, 9), algorithm, target
+    spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC", tile=tile))
     source, name = source_of(spec)
     (tmp_path / "kernel.c").write_text(source)
     text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
     (body,) = re.findall(rf"<{name}>:\n((?:.+\n)*)", text)
     lines = body.split("\n")
-    products = [i for i, line in enumerate(lines) if re.search(r"\tfmla\s.*\.h\[\d\]", line)]
+    product = re.compile(r"\tfm(?:la|ul)\s.*\.h\[\d\]")
+    products = [i for i, line in enumerate(lines) if product.search(line)]
     count = 8 * spec.tuning.rows * spec.tuning.vectors // 2
     first, last = products[0], products[count - 1]
     assert not STACK.search("\n".join(lines[first:last])) and count / (last - first) >= 0.8
+
+
+@pytest.mark.parametrize("algorithm, tile", [("direct", None), ("mcmr", (4, 4))])
+def test_a_word_of_float16_meets_words(algorithm, tile, tmp_path):
+    """With AVX512-FP16 a step loads a word into all lanes for every two multiply-adds."""
+    target = TARGETS["avx512"].adjusted("+fp16")
+    layer = (64, 64, 3, 3), (1, 9, 9), algorithm, target
+    spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC", tile=tile))
+    source, name = source_of(spec)
+    (tmp_path / "kernel.c").write_text(source)
+    text = ELSEWHERE["x86-64-v3"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    loop = max((one for one in loops(text) if one.function == name), key=lambda one: one.arithmetic)
+    assert loop.arithmetic == spec.tuning.rows * spec.tuning.vectors
+    assert loop.loads == loop.stores == 0 and loop.arithmetic / loop.instructions >= 0.52, loop
 
 
 def test_half_of_the_product_of_bytes_is_products_of_matrices(tmp_path):

@@ -15,11 +15,10 @@ from math import prod
 import pytest
 from codegen import sanitized_quantized
 from codegen.elsewhere import ELSEWHERE
-from codegen.sanitized_convolution import check
+from codegen.sanitized_convolution import check, exactly
 from kernels.samples import LAYOUTS, TILES, borders, cuts, products_of, reaching
 
 from winogen import kernels
-from winogen.codegen.transforms import load
 from winogen.conv import arguments
 from winogen.kernels.dots import DOTS
 from winogen.records import TARGETS, Precision
@@ -37,22 +36,12 @@ FEWER = max(1, DRAWS // 4)  # of each other, and of instructions that multiply b
 MOST, PRODUCTS = 120, 10_000_000  # calls of each, and products of all of them
 
 
-# Points by whose transforms integers stay integers, by how many there are.
-POINTS = {2: "0,inf", 3: "0,1,inf", 4: "0,1,-1,inf", 5: "0,1,-1,2,inf", 6: "0,1,-1,2,-2,inf"}
-
-
 # Instruction sets with the numbers of their draws.
 DRAWN = [
     (isa, draw)
     for isa in ELSEWHERE
     for draw in range(DRAWS if isa in ("neon", "armv7", "generic") else FEWER)
 ]
-
-
-def exactly(work):
-    """The same call by other points."""
-    along = (load(t.m, t.r, POINTS[t.n]) if t and t.n > 1 else t for t in work.transforms)
-    return replace(work, transforms=tuple(along))
 
 
 def affordable(works):

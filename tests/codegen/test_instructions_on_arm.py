@@ -24,6 +24,8 @@ def test_the_fewest_are_products_and_additions(script):
     assert script.fewest(4, 8, 8, None) == 4 * 4 * 64 * 9 / 4
     # F(2, 3) takes four additions of four numbers, and four of them again on the way out.
     assert script.fewest(5, 8, 4, 2) == 9 * (16 * 32 + 8 * 4 * 8 + 6 * 4 * 4) / 4
+    # A product of float16 is half of an instruction.
+    assert script.fewest(5, 8, 4, 2) - script.fewest(5, 8, 4, 2, "float16") == 9 * 16 * 32 / 8
 
 
 @pytest.mark.thorough
@@ -35,5 +37,7 @@ def test_tiles_take_fewer_instructions_and_more_than_the_fewest(script):
         script.by_winogen(16, 32, 32, "NHWC", **script.WAYS[way])
         for way in ("direct", "F(4x4, 3x3)")
     )
+    halves = script.by_winogen(16, 32, 32, "NHWC", **script.WAYS["F(4x4, 3x3), float16"])
     assert script.fewest(16, 32, 32, 4) < tiles < direct / 2
+    assert script.fewest(16, 32, 32, 4, "float16") < halves < 0.9 * tiles
     assert script.fewest(16, 32, 32, None) < direct

@@ -13,6 +13,7 @@ from conv.reference import convolve
 import winogen
 from winogen import Conv2d
 from winogen.conv.planner import MARGIN
+from winogen.conv.standalone import standalone
 from winogen.errors import InvalidValue, Unsupported, WinogenError
 from winogen.toolchain import host_target
 
@@ -193,6 +194,22 @@ def test_bits_depend_on_no_block_and_no_thread(weight):
 
 
 @able
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
+def test_bits_of_tiles_depend_on_no_range_and_no_thread(layout):
+    x, w = normal((40, 23, 3, 3), (17, 20), batch=2)
+    tiles = {"algorithm": "mcmr", "tile": 2, "padding": 1}
+    y = computed(x, w, layout, **tiles)
+    for in_x, in_w in ((-100, 0), (100, 0), (0, 110), (-80, 100), (90, -80)):
+        scaled = computed(np.ldexp(x, in_x), np.ldexp(w, in_w), layout, **tiles)
+        assert np.array_equal(np.ldexp(scaled, -in_x - in_w), y)
+    assert np.array_equal(computed(x, w, layout, threads=4, **tiles), y)
+    assert np.array_equal(computed(x[1:], w, layout, **tiles), y[1:])
+    narrow = computed(x.astype(np.float16), w, layout, **tiles)
+    wide = computed(x.astype(np.float16).astype(np.float32), w, layout, **tiles)
+    assert np.array_equal(narrow, wide.astype(np.float16))
+
+
+@able
 @pytest.mark.parametrize("channels, layout", quick((), 40, 3))
 def test_arrays_of_16_bits(channels, layout):
     x, w = normal((33, channels, 3, 3), (10, 13))
@@ -215,6 +232,15 @@ def test_a_tolerance_takes_them_where_they_are_fastest():
     assert products(tolerance=1e-3) == "int16"  # tiles have fewer products
 
 
+def test_a_tolerance_takes_tiles_of_them_where_they_are_fastest():
+    """On another CPU, by its plan: F(4x4) is off by 5e-3."""
+    given = {"padding": 1, "name": "one", "isa": "neon+fp16"}
+    for tolerance, takes in ((None, False), (1e-3, False), (1e-2, True)):
+        files = standalone((1, 256, 14, 14), (256, 256, 3, 3), tolerance=tolerance, **given)
+        title = files["one.c"][:2000]
+        assert ("Winograd convolution, products of float16" in title) == takes
+
+
 def test_a_cpu_without_them_says_so(monkeypatch):
     isa = next(
         (name for name in ("avx512-fp16", "avx2") if name.split("-")[0] == host_target().name), ""
@@ -233,8 +259,8 @@ def test_a_cpu_without_them_says_so(monkeypatch):
 
 def test_what_has_no_products_of_float16():
     x, w = normal((8, 8, 3, 3), (8, 8))
-    with pytest.raises(Unsupported, match='product_dtype: got "float16" with algorithm "mcmr"'):
-        winogen.conv2d(x, w, algorithm="mcmr", product_dtype="float16")
+    with pytest.raises(Unsupported, match='got "float16" with algorithm "winograd1d"; .*, mcmr$'):
+        winogen.conv2d(x, w, algorithm="winograd1d", product_dtype="float16")
     with pytest.raises(InvalidValue, match='product_dtype: got "float16" with float64 arrays'):
         winogen.conv2d(x.astype(float), w.astype(float), product_dtype="float16")
 

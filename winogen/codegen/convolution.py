@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil, prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
 from winogen.codegen.headers import function
@@ -14,6 +15,9 @@ from winogen.kernels.tiles_family import TILES_AT_ONCE
 from winogen.kernels.work import joint_products
 from winogen.program import pairs
 from winogen.program.kinds import KINDS
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Matrix
 
 # How many taps a filter has, by the number of its axes.
 _TAPS = {2: "p->kernel_height * p->kernel_width"}
@@ -25,6 +29,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     variant, tuning = spec.entry, spec.tuning
     # Filters are transformed by the matrices, in double.
     height, width = (view(transform, "input", "output") for transform in spec.transforms)
+    short = spec.precision.format.summing == "short"
     planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
         "template": (variant.folder or Path("kernels")) / variant.template,
@@ -58,8 +63,9 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "H": height,
         "W": width,
         "P": joint_products(*spec.transforms) if height and width else 0,
-        "joined": _joined(spec.transform_h),
-        "growth": _growth(height, width),
+        "joint": _joint(spec.transform_h),
+        "growth": _growth(t.g for t in spec.transforms if t),
+        "input_growth": _growth(t.bt for t in spec.transforms if t and short),
         "transforms": distinct(height, width),
         # Zipping the halves of 2^k rows k times interleaves them.
         "interleavings": range(width["m"].bit_length() - 1) if width else (),
@@ -82,7 +88,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     }
 
 
-def _joined(transform: Transform | None) -> dict[str, Any] | None:
+def _joint(transform: Transform | None) -> dict[str, Any] | None:
     """What joins complex products of both axes; None where all products are real along each."""
     if transform is None or not transform.ring:
         return None
@@ -102,8 +108,10 @@ def _joined(transform: Transform | None) -> dict[str, Any] | None:
     }
 
 
-def _growth(*along: dict[str, Any] | None) -> float:
-    """How many times as large as the largest number of a filter its transform can be at most."""
-    matrices = [transform["g"] for transform in along if transform]
-    most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
+def _growth(along: Iterable[Matrix]) -> float:
+    """How many times as large as the largest number the largest transformed one can be at most.
+
+    ``along``: the matrices of the transforms along both axes.
+    """
+    most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in along)
     return ceil(1e3 * most) / 1e3

@@ -33,11 +33,12 @@ def leaves_half(work: Work) -> bool:
     """Whether the last filters of a group get a kernel of half vectors, which they fit into.
 
     It is worth it where half a vector takes half the time: on CPUs that compute AVX-512 256 bits at
-    a time.
+    a time. Numbers that are narrower have no such kernel.
     """
     last = work.filters % work.lanes
     halved = work.target.broadcasts and work.target.core in HALVED_VECTORS
-    return 0 < last <= work.lanes // 2 and halved and not work.precision.narrow_filter
+    widened = work.precision.narrow_filter or work.precision.format.together > 1
+    return 0 < last <= work.lanes // 2 and halved and not widened
 
 
 def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
@@ -33,10 +31,7 @@ class DirectFloat16(halves.OfHalves, Direct):
     }
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        usual = tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
-        # By lane a vector of sums has as many filters as two of float32. The numbers of rows are in
-        # the lower 16 registers: of ten rows some would leave them.
-        return replace(usual, vectors=2 * usual.vectors, rows=9) if target.by_lane else usual
+        return tuning.halves(target, depth=1024)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         sizes, once = work.tuning, self.depth(work) >= work.terms
@@ -48,11 +43,8 @@ class DirectFloat16(halves.OfHalves, Direct):
             **super().buffers(work),
             "sum": Buffer(together * vector),
             "most": halves.largest_numbers(work),
-            "wide": Buffer(2 * wide * vector),
+            "wide": halves.wide_sums(work, wide),
         }
-
-    def schedule(self, work: Work) -> tuple[int, int]:
-        return halves.schedule(work, int(work.items * self.shares(work)))
 
     def product(self, work: Work) -> Product:
         rows, cols = work.block

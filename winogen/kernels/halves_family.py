@@ -11,7 +11,6 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels.count import Demand, Move, Product, Stages
-from winogen.kernels.geometry import ROW_SEGMENT
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine
@@ -37,13 +36,17 @@ class OfHalves(Variant):
 
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target and tuning."""
-        return {
+        return super().fixed(work) | {
             "terms": TERMS,
             "joined": CHAINS,
             "bands": BANDS,
             "scale_top": SCALE_TOP,
-            "row_segment": ROW_SEGMENT,
         }
+
+    def schedule(self, work: Work) -> tuple[int, int]:
+        """Return (phases, parts of each): before all others come the bands of all images."""
+        phases, parts = super().schedule(work)
+        return 1 + phases, max(parts, _layer(work).batch * BANDS) if parts else 0
 
     def demands(self, work: Work) -> Stages:
         """Return what the stages do, the search for the largest numbers of all images included."""
@@ -70,18 +73,24 @@ def ends(steps: Any) -> Any:
 
 def largest_numbers(work: Work) -> Buffer:
     """Return where the largest numbers of the images are kept."""
-    return Buffer(work.batch * BANDS * 4, shared=True)
+    return Buffer(_layer(work).batch * BANDS * 4, shared=True)
 
 
-def schedule(work: Work, parts: int) -> tuple[int, int]:
-    """Return (phases, parts of each): before all others come the bands of all images."""
-    return 2, max(parts, work.batch * BANDS) if parts else 0
+def wide_sums(work: Work, rows: Any) -> Buffer:
+    """Return where sums of float32 of so many rows of a register block wait."""
+    return Buffer(2 * rows * work.tuning.vectors * work.lanes * work.itemsize)
+
+
+def _layer(work: Work) -> Work:
+    """The work with the images of the layer, where phases of a dilated one count as images."""
+    return work.phased or work
 
 
 def scanned_bytes(work: Work) -> int:
     """Bytes of all images, whose largest numbers are found before anything else is done."""
-    size = work.batch * work.groups * work.channels * work.size[0] * work.size[1]
-    return size * work.array_itemsize
+    whole = _layer(work)
+    size = whole.batch * whole.groups * whole.channels * whole.size[0] * whole.size[1]
+    return size * whole.array_itemsize
 
 
 def measured(work: Work, machine: Machine) -> Any:

@@ -17,7 +17,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.count import Demand, Product
 from winogen.kernels.regions_family import Regions
-from winogen.kernels.tiles_family import TILES_AT_ONCE, Tiled, positions
+from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
@@ -49,8 +49,7 @@ class RegionsOfIntegers(Regions):
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
 
     def fixed(self, work: Work) -> dict[str, int]:
-        # No kernel has half a vector of words.
-        return Tiled.fixed(self, work) | {
+        return super().fixed(work) | {
             "word": 2,
             "chunk": CHUNK,
             "tiles_at_once": int(self.tiles_at_once(work)),

@@ -51,14 +51,14 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         lanes, size, sizes = work.lanes, work.itemsize, work.tuning
         # Whole vectors are read, up to two beyond what is needed.
         strip = work.channels * self.fields(work)["strip_plane"] + 4 * lanes
-        sums = 2 * sizes.rows * sizes.vectors * lanes
+        wide = halves.wide_sums(work, sizes.rows)
         return {
             "strip": Buffer(strip * 2),
-            "sum": Buffer(sums * size),
+            "sum": wide,
             "tap": Buffer(work.taps * 8),
             "most": halves.largest_numbers(work),
             "rows": Buffer(work.stride[1] * (ROW_SEGMENT + lanes) * size),
-            "wide": Buffer(sums * size),
+            "wide": wide,
         }
 
     def packed_numbers(self, work: Work) -> int:
@@ -67,8 +67,8 @@ class PixelsFloat16(halves.OfHalves, Pixels):
     def depth(self, work: Work) -> int:
         return work.channels
 
-    def schedule(self, work: Work) -> tuple[int, int]:
-        return halves.schedule(work, int(work.items))
+    def fixed(self, work: Work) -> dict[str, int]:
+        return super().fixed(work) | {"row_segment": ROW_SEGMENT}
 
     def filled(self, work: Work) -> Demand:
         rows, cols = strip_size(work)

@@ -80,6 +80,16 @@ HALVED_VECTORS = frozenset({"zen4"})
 CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
 
 
+def halves(target: Target, **sizes: int) -> Tuning:
+    """Return the tuning of kernels whose products are of float16, with filters in the lanes.
+
+    By lane a vector of sums has as many filters as two of float32. The numbers of rows are in the
+    lower 16 registers: of ten rows some would leave them.
+    """
+    usual = gemm(target, prefetch_streams=NEXT_BLOCK, **sizes)
+    return replace(usual, vectors=2 * usual.vectors, rows=9) if target.by_lane else usual
+
+
 def regions_of_integers(target: Target) -> Tuning:
     """Return the tuning of regions whose products are of integers."""
     return gemm(target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK)

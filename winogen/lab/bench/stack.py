@@ -39,10 +39,10 @@ class _Syntax:
 
 
 _X86 = _Syntax(
-    r"v?(add|sub|mul|div|max|min|fn?m(add|sub)\d*)p[sd]\b|vp?dp\w+",
-    r"v\w+p[sd]\s.*\(%rsp.*,%[xyz]mm|(mov[au]|add|sub|mul)p[sd]\s.*\(%rsp.*,%xmm"
+    r"v?(add|sub|mul|div|max|min|fn?m(add|sub)\d*)p[sdh]\b|vp?dp\w+",
+    r"v\w+p[sdh]\s.*\(%rsp.*,%[xyz]mm|(mov[au]|add|sub|mul)p[sdh]\s.*\(%rsp.*,%xmm"
     r"|v?movdq[au]\w*\s.*\(%rsp.*,%[xyz]mm",
-    r"v?mov([au]p[sd]|dq[au]\w*)\s+%[xyz]mm\d+,.*\(%rsp",
+    r"v?mov([au]p[sdh]|dq[au]\w*)\s+%[xyz]mm\d+,.*\(%rsp",
     r"j\w+\s+(?:0x)?([0-9a-f]+)",
 )
 _ARM = _Syntax(
