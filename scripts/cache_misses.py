@@ -57,8 +57,14 @@ def counted(size: int, channels: int, filters: int, isa: str, **options: object)
     """Return the `COUNTS` of one call of a layer of 3x3, each by its name."""
     input, weight = (1, channels, size, size), (filters, channels, 3, 3)
     with TemporaryDirectory() as folder:
-        called = program(folder, find_compiler().command, input, weight, isa=isa, **options)
-        one, two = (_totals(called, calls) for calls in (1, 2))
+        return counted_of(
+            program(folder, find_compiler().command, input, weight, isa=isa, **options)
+        )
+
+
+def counted_of(called: str) -> dict[str, int]:
+    """Return the `COUNTS` of one call of a program that `layer_calls` made."""
+    one, two = (_totals(called, calls) for calls in (1, 2))
     return {name: two[name] - one[name] for name in COUNTS}
 
 

@@ -17,15 +17,17 @@ def program(
     compiler: Sequence[str],
     input: tuple[int, ...],
     weight: tuple[int, ...],
+    padding: int = 1,
     **options: object,
 ) -> str:
-    """Write a layer of 3x3 taps and padding of one as C into a folder, and compile it.
+    """Write a layer of 3x3 taps as C into a folder, and compile it.
 
     Returns the path of the program, whose argument is the number of calls.
     """
-    files = standalone(input, weight, padding=1, name="measured", **options)
+    files = standalone(input, weight, padding=padding, name="measured", **options)
     batch, *sizes = input
-    pixels = math.prod(sizes) // weight[1]
+    area = sizes[1:] if options.get("layout", "NCHW") == "NCHW" else sizes[:-1]
+    pixels = math.prod(size + 2 * padding - 2 for size in area)
     sizes_of = {"INPUTS": math.prod(input), "WEIGHTS": math.prod(weight)}
     sizes_of["OUTPUTS"] = batch * weight[0] * pixels
     for name, text in files.items():

@@ -1,10 +1,13 @@
-"""Runs `winogen` in this process."""
+"""Runs `winogen` in this process, with kernels compiled as those of the convolution tests are."""
 
 import pytest
+from conv.conftest import quick_kernels
 from typer.testing import CliRunner
 
 from winogen import progress
 from winogen.cli.app import app
+
+__all__ = ["quick_kernels"]
 
 
 @pytest.fixture

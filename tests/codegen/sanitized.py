@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from conv.precompiled import intrinsics
 
 from winogen import resources
 from winogen.codegen.render import cdef, render
@@ -145,14 +146,25 @@ def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS, el
         elsewhere.compile(folder, *elsewhere.linking, *objects, "-o", "driver", "-lm")
         drive(folder, spec, calls, [*elsewhere.runner, "./driver"])
         return
-    flags = (*sanitizers, *WARNINGS, *spec.target.flags)
-    compile_c(folder, "-O0", "-g1", *flags, "-c", "kernel.c", threads)
+    quick = ("-O0", "-g1", *sanitizers, *WARNINGS)
+    flags = (*quick, *spec.target.flags)
+    header = intrinsics(folder.parent / "precompiled", ("-std=gnu11", *flags))
+    compile_c(folder, *flags, *header, "-c", "kernel.c")
+    pool = threads_object(folder.parent, quick)
     words = () if "address" in sanitizers[0] else ("-DNO_GUARDS",)
     compile_c(folder, "-O1", *words, *WARNINGS, "-c", "driver.c")
-    compile_c(folder, *sanitizers, "kernel.o", "threads.o", "driver.o", "-o", "driver", "-lm")
+    compile_c(folder, *sanitizers, "kernel.o", pool, "driver.o", "-o", "driver", "-lm")
     # Threads that wait keep what they have, which is no leak.
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     drive(folder, spec, calls, ["./driver"], env=environment)
+
+
+@cache
+def threads_object(folder, flags):
+    """The pool of threads, compiled once: it is the same for all kernels."""
+    made = folder / f"threads{len(list(folder.glob('threads*.o')))}.o"
+    compile_c(folder, *flags, "-c", resources.folder("csrc") / "threads.c", "-o", made)
+    return made
 
 
 def drive(folder, spec, calls, command, **options):

@@ -1,4 +1,4 @@
-"""The script that counts cache misses of generated layers."""
+"""The scripts that count cache misses and instructions of generated layers."""
 
 import importlib.util
 import shutil
@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[2] / "scripts" / "cache_misses.py"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def imported(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("cache_misses", PATH)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return imported("cache_misses")
 
 
 def test_the_end_of_its_file_is_read(script):
@@ -36,3 +40,20 @@ def test_narrow_filters_miss_less(script):
     assert lines <= wide["D1"] < wide["references"]
     assert lines / 2 <= narrow["D1"] < wide["D1"]  # widened filters take some room themselves
     assert max(wide["LL"], narrow["LL"]) < lines / 100  # all of it fits there
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_tiles_at_the_border_cost_little(script, layout, monkeypatch):
+    """Of 16 tiles 12 are at the border."""
+    if shutil.which("valgrind") is None or shutil.which("size") is None:
+        pytest.skip("needs valgrind and size")
+    monkeypatch.syspath_prepend(SCRIPTS)
+    border = imported("border_instructions")
+    (padded, code), (inside, same) = (
+        border.instructions(16, 16, padding, "generic", layout, "mcmr") for padding in (1, 0)
+    )
+    assert code == same > 10_000
+    products = 16 * 36 * 16 * 16 / 4  # in vectors
+    assert products < padded < 20 * products
+    assert abs(padded / inside - 1) < 0.05

@@ -1,12 +1,12 @@
 """What the convolution tests share: one kernel cache, quick compiles, the reference importable."""
 
 import os
-import subprocess
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
+from conv.precompiled import intrinsics
 from filelock import FileLock
 
 
@@ -28,32 +28,24 @@ def compiling_quickly(request, tmp_path_factory):
 
 @cache
 def _precompiled(folder: Path) -> tuple[str, ...]:
-    """Flags that have gcc read its header of intrinsics once: half the time of a quick compile.
+    """Flags that have gcc read its header of intrinsics once, for every target of this CPU.
 
-    Where gcc finds that what it kept does not fit, it reads the header itself.
+    Kernels with narrow numbers are compiled with flags of their own.
     """
     from winogen.errors import BuildError
-    from winogen.toolchain import find_compiler, host_targets
+    from winogen.records import FILTER_TYPES
+    from winogen.toolchain import host_targets
     from winogen.toolchain.compiler import flags_for
 
+    plain, words = host_targets(), ()
+    targets = [one.storing(*numbers) for one in plain for numbers in ((), *zip(FILTER_TYPES))]
     try:
-        compiler = find_compiler()
+        with FileLock(folder / "lock"):
+            for flags in dict.fromkeys(map(flags_for, targets)):
+                words = intrinsics(folder, (*flags, "-Og"))
     except BuildError:
         return ()
-    header, made = folder / "intrinsics.h", folder / "intrinsics.h.gch"
-    with FileLock(folder / "lock"):
-        if not made.exists():
-            text = "#if defined(__AVX2__) && !defined(__clang__)\n#include <immintrin.h>\n#endif\n"
-            header.write_text(text)
-            draft = folder / "draft"
-            draft.mkdir(exist_ok=True)
-            for target in host_targets():
-                flags = (*flags_for(target), "-Og", "-x", "c-header", str(header))
-                command = [*compiler.command, *flags, "-o", str(draft / target.name)]
-                if compiler.family == "gcc":
-                    subprocess.run(command, check=True)
-            draft.rename(made)
-    return ("-include", str(header)) if compiler.family == "gcc" else ()
+    return words
 
 
 @pytest.fixture(autouse=True, scope="module")

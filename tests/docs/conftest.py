@@ -1,15 +1,5 @@
-"""Examples compile kernels: into a cache that outlives the run, and they run on one thread."""
+"""Examples compile kernels quickly, as the convolution tests do, into a cache that is kept."""
 
-import os
+from conv.conftest import quick_kernels
 
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def kernel_cache(request, tmp_path_factory, monkeypatch):
-    if "WINOGEN_CACHE" not in os.environ:
-        kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
-        folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
-        monkeypatch.setenv("WINOGEN_CACHE", str(folder))
-    # Threads that wait in a spin loop for a busy machine are slow.
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+__all__ = ["quick_kernels"]

@@ -29,9 +29,10 @@ def ways(
     ),
     compare: str = typer.Option(
         "algorithms",
-        metavar="algorithms|edges|borders",
+        metavar="algorithms|edges|borders|filters",
         help="The best plan of every algorithm; or the usual plan with partial tiles left to "
-        "direct convolution; or with every kind of border.",
+        "direct convolution; or with every kind of border; or every algorithm, tile and points "
+        "with filters of every type: which are worth having by bytes, error and time.",
     ),
     timed: bool = typer.Option(False, "--timed", help="Measure them, in turns, on one thread."),
     rounds: int = typer.Option(20, min=1, max=10_000, help="With --timed: turns of every way."),
@@ -45,7 +46,7 @@ def ways(
     size of the map over the pairs of channels, HW/CM.
     """
     from winogen.errors import InvalidValue
-    from winogen.lab.bench import report
+    from winogen.lab.bench import filter_ways, report
     from winogen.lab.bench import ways as found
     from winogen.lab.bench.ways_tables import render
     from winogen.lab.layers import chosen_layers
@@ -70,23 +71,24 @@ def ways(
     for layer in chosen:
         if layer.transposed or layer.rank != 2:
             raise InvalidValue(f"layers: got {layer.name}; allowed: ordinary layers of two axes")
+    settings: dict[str, Any] = {
+        "layout": asked.get("layout", "NCHW"),
+        "tile": tile,
+        "rounds": rounds if timed else 0,
+    }
     with telling("measuring" if timed else "planning") as say:
-        rows = found.compare(
-            chosen,
-            compare,
-            layout=asked.get("layout", "NCHW"),
-            tile=tile,
-            rounds=rounds if timed else 0,
-            say=say,
-        )
+        if compare == "filters":
+            rows = filter_ways.compare_filters(chosen, **settings, say=say)
+        else:
+            rows = found.compare(chosen, compare, **settings, say=say)
     if not rows:
         raise InvalidValue(f"layers: got none with tiles; allowed: some, to compare {compare}")
     if json is not None:
         report.save({"compare": compare, "layers": rows}, json)
-    typer.echo(render(rows, markdown))
+    typer.echo((filter_ways.render if compare == "filters" else render)(rows, markdown))
 
 
-_COMPARED = ("algorithms", "edges", "borders")
+_COMPARED = ("algorithms", "edges", "borders", "filters")
 
 
 def _nets(names: str, layout: str, rounds: int, markdown: bool, json: Path | None) -> None:

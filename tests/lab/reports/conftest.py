@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from numerics.conftest import kernel_cache
+from conv.conftest import quick_kernels
 
-__all__ = ["kernel_cache"]
+__all__ = ["quick_kernels"]
 
 _VOID = {"meta", "br", "link", "img", "hr", "input"}
 

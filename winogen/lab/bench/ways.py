@@ -67,14 +67,15 @@ def compare(
         row = {**layer.to_dict(), "layout": layout, "ways": {}}
         seconds: Sequence[float | None] = [None] * len(ways)
         if rounds:
-            seconds = _seconds(problem, ways, target, rounds, partial(_of_layer, say, where))
+            seconds = seconds_of(problem, ways, target, rounds, partial(of_layer, say, where))
         for (way, candidate), taken in zip(ways.items(), seconds):
-            row["ways"][way] = {**_facts(problem, candidate), "seconds": taken}
+            row["ways"][way] = {**facts_of(problem, candidate), "seconds": taken}
         rows.append(row)
     return rows
 
 
-def _of_layer(say: Callable[[str], None], where: str, text: str) -> None:
+def of_layer(say: Callable[[str], None], where: str, text: str) -> None:
+    """Say what happens next to a layer."""
     say(f"{where}: {text}")
 
 
@@ -84,13 +85,17 @@ def _by_algorithm(
     """The best predicted way of each algorithm that applies."""
     ways: Ways = {}
     for name in ALGORITHMS:
-        asked: dict[str, Any] = {"algorithm": name, "threads": 1}
-        if tile is not None and name not in ("direct", "im2col"):
-            asked["tile"] = (1, *tile[1:]) if name == "winograd1d" else tile
         with suppress(Unsupported):
-            request = Request.of(problem.layer, **asked)
+            request = Request.of(problem.layer, algorithm=name, threads=1, **asked_tile(name, tile))
             ways[name] = planner.choose(problem, request, target, machine)
     return ways
+
+
+def asked_tile(algorithm: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+    """Return the option that asks an algorithm for a tile; 1D ones have no height."""
+    if tile is None or algorithm in ("direct", "im2col"):
+        return {}
+    return {"tile": (1, *tile[1:]) if algorithm == "winograd1d" else tile}
 
 
 def _by_plan(
@@ -179,8 +184,8 @@ def _tiled(
     return None if chosen.choice.tile is None else chosen
 
 
-def _facts(problem: Problem, candidate: Candidate) -> dict[str, Any]:
-    """What a plan says of a way, as JSON."""
+def facts_of(problem: Problem, candidate: Candidate) -> dict[str, Any]:
+    """Return what a plan says of a way, as JSON."""
     works = candidate.works(problem)
     packed = {KernelSpec.of(work): named(work.variant).packed_bytes(work) for work in works}
     choice = candidate.choice
@@ -200,9 +205,10 @@ def _facts(problem: Problem, candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _seconds(
+def seconds_of(
     problem: Problem, ways: Ways, target: Target, rounds: int, say: Callable[[str], None]
 ) -> list[float]:
+    """Return the least time of each way, all of them in turns of so many rounds, on one thread."""
     candidates = list(ways.values())
     specs = dict.fromkeys(spec for way in candidates for spec in way.specs(problem))
     compile_all(specs, lambda done, total, _: say(f"kernel {done} of {total}"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import log
+from operator import le
 
 
 def front(pairs: Iterable[tuple[float, float]], slacks: Iterable[float] = ()) -> list[bool]:
@@ -37,3 +39,24 @@ def staircase(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
     """
     pairs = list(pairs)
     return sorted({pair for pair, best in zip(pairs, front(pairs)) if best})
+
+
+def worth_having(costs: Sequence[tuple[float, ...]], margin: float = 0.0) -> list[bool]:
+    """Return which of these are worth having, each costing several things, all more than nothing.
+
+    Each of the others has one among them that costs at most ``margin`` more of every thing. Without
+    a margin that is the Pareto front, of equal ones the first.
+
+    >>> worth_having([(1, 4, 9), (2, 4, 9), (4, 1, 9), (5, 5, 1)])
+    [True, False, True, True]
+    >>> worth_having([(100, 1), (95, 5)], 0.1)
+    [True, False]
+    """
+    kept: list[int] = []
+    # Whatever beats another costs less as a product, so that it comes first.
+    for one in sorted(range(len(costs)), key=lambda one: (sum(map(log, costs[one])), one)):
+        limits = [cost * (1 + margin) for cost in costs[one]]
+        if not any(all(map(le, costs[other], limits)) for other in kept):
+            kept.append(one)
+    chosen = set(kept)
+    return [one in chosen for one in range(len(costs))]
