@@ -41,6 +41,12 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "row_step": "1" if planar_rows else "LANES",
         # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
         "packed_sums": bool(height) or spec.layout == "NCHW",
+        # Panels of tiles that meet the same filters are one call, which goes from one to the next.
+        "panels_inside": spec.target.by_lane
+        and spec.precision.format.summing == "kept"
+        and spec.precision.format.together == 1
+        and all(variant.along)
+        and spec.rank == 2,
         "patches": False,
         "dense": False,
         "in_place": False,
