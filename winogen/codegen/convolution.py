@@ -10,7 +10,7 @@ from winogen.codegen.context import distinct, title_of, tuned, view
 from winogen.codegen.headers import function
 from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
-from winogen.kernels.tiles_family import TILES_AT_ONCE
+from winogen.kernels.tiles_family import most_at_once
 from winogen.kernels.work import joint_products
 from winogen.program import pairs
 from winogen.program.kinds import KINDS
@@ -24,7 +24,12 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
     variant, tuning = spec.entry, spec.tuning
     # Filters are transformed by the matrices, in double.
-    height, width = (view(transform, "input", "output") for transform in spec.transforms)
+    joined = _joined(spec.transform_h)
+    in_lanes = spec.target.lane_constants and variant.holds_constants and not joined
+    lanes = spec.precision.lanes(spec.target.vector_bytes) if in_lanes else 0
+    height, width = (
+        view(transform, "input", "output", lanes=lanes) for transform in spec.transforms
+    )
     planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
         "template": (variant.folder or Path("kernels")) / variant.template,
@@ -64,7 +69,8 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "H": height,
         "W": width,
         "P": joint_products(*spec.transforms) if height and width else 0,
-        "joined": _joined(spec.transform_h),
+        "joined": joined,
+        "lane_constants": in_lanes,
         "growth": _growth(height, width),
         "transforms": distinct(height, width),
         # Zipping the halves of 2^k rows k times interleaves them.
@@ -80,7 +86,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
             "stride": 0,
             "together": 1,
             "merged": 1,
-            "tiles_at_once": TILES_AT_ONCE,
+            "tiles_at_once": most_at_once(spec.target),
             # Scales bring the largest numbers between 2^this and 2^(this + 1).
             "scale_top": 14,
             **dict(spec.fixed),
