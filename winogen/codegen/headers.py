@@ -75,7 +75,7 @@ def function(
 
     ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
     it calls what it computes on, one number of that, and functions that are always inlined.
-    ``lanes``: those of a vector where the caller has constants in vectors; 0: constants are its own.
+    ``lanes``: those of a vector where the caller has constants in vectors; 0: it has its own.
     """
     name, _, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winogen.program.ir import Program, Statement, Term
+from winogen.program.ir import Program, Statement
 
 
 def without_negations(program: Program) -> Program:
@@ -16,6 +16,7 @@ def without_negations(program: Program) -> Program:
 
     Results keep their bits, since rounding knows no sign.
 
+    >>> from winogen.program.ir import Term
     >>> inner = Statement("t0", (Term("1/4", "d0"), Term(-1, "d1")))
     >>> outer = Statement("v0", (Term("3/2", "t0"), Term(1, "d1")))
     >>> print(without_negations(Program(("d0", "d1"), (inner, outer), ("v0",))))
@@ -25,7 +26,9 @@ def without_negations(program: Program) -> Program:
     """
     inside = [one.target for one in program.statements if one.target not in program.outputs]
     for name in inside:
-        changed = replace(program, statements=[_flipped(one, name) for one in program.statements])
+        changed = replace(
+            program, statements=tuple(_flipped(one, name) for one in program.statements)
+        )
         if negations(changed) < negations(program):
             program = changed
     return program
