@@ -25,10 +25,10 @@ pytestmark = pytest.mark.thorough  # they need compilers for other CPUs
 # instruction set, kernel and layout. What else is there are loads, one addition to an address, and
 # the end of the loop; of direct convolution, where the next tap lies and its filters.
 LIMITS = {
-    ("neon", "mcmr", "NHWC"): 0.86,
-    ("neon", "winograd1d", "NHWC"): 0.81,
-    ("neon", "gemm", "NHWC"): 0.86,
-    ("neon", "direct", "NHWC"): 0.81,
+    ("neon", "mcmr", "NHWC"): 0.89,
+    ("neon", "winograd1d", "NHWC"): 0.85,
+    ("neon", "gemm", "NHWC"): 0.89,
+    ("neon", "direct", "NHWC"): 0.85,
     ("neon", "direct", "NCHW"): 0.77,
     # Numbers are loaded into all lanes, by one instruction, and addressed by another: both run
     # beside multiply-adds, which are two in a cycle on cores with vectors of this length.
@@ -41,9 +41,9 @@ LIMITS = {
     ("rvv128", "gemm", "NHWC"): 0.58,
     ("rvv128", "direct", "NHWC"): 0.58,
     ("rvv128", "direct", "NCHW"): 0.57,
-    ("armv7", "mcmr", "NHWC"): 0.71,
-    ("armv7", "gemm", "NHWC"): 0.71,
-    ("armv7", "direct", "NHWC"): 0.6,
+    ("armv7", "mcmr", "NHWC"): 0.76,
+    ("armv7", "gemm", "NHWC"): 0.76,
+    ("armv7", "direct", "NHWC"): 0.64,
 }
 
 # Vectors that go to the stack and come back.
@@ -79,10 +79,11 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     source, name = source_of(spec)
     (tmp_path / "kernel.c").write_text(source)
     text = ELSEWHERE[isa].disassembled(tmp_path, "kernel.c", *spec.target.flags)
-    found = [one for one in loops(text) if one.function == name]
-    loop = max(found, key=lambda one: one.arithmetic)
     steps = spec.precision.lanes(spec.target.vector_bytes) if spec.target.by_lane else 1
-    assert loop.arithmetic % (steps * rows * vectors) == 0 < loop.arithmetic
+    size = steps * rows * vectors
+    found = [one for one in loops(text) if one.function == name and one.arithmetic % size == 0]
+    loop = max(found, key=lambda one: one.arithmetic)
+    assert loop.arithmetic > 0
     assert loop.loads == loop.stores == 0, loop
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
 
@@ -166,15 +167,38 @@ def test_a_transform_along_one_axis_stays_in_registers(tmp_path):
     assert [name for name, body in bodies if STACK.search(body)] == []
 
 
-@pytest.mark.parametrize("m", [4, 6])
-def test_an_input_tile_goes_through_memory_once(m, tmp_path):
+# The most instructions of the loops of transforms of F(m x m, 3 x 3) on NEON: of input by columns
+# and by rows, and of output by columns. What does not compute loads, stores or copies a vector, but
+# for one or two additions to addresses and the end of the loop.
+TRANSFORMS = {4: (34, 33, 24), 6: (46, 46, 40)}
+
+
+@pytest.mark.parametrize("m", TRANSFORMS)
+def test_a_tile_goes_through_memory_once(m, tmp_path):
     """Column by column to an array and row by row from there: a loop each, without the stack."""
     along = load(m, 3)
     spec = replace(spec_of("neon", "mcmr", "NHWC"), transform_h=along, transform_w=along)
     (tmp_path / "kernel.c").write_text(render(spec))
     text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c")
-    steps = len(along.programs["input"].statements)
-    others = ("gemm", "pack", "finish")
-    found = [one for one in loops(text) if not one.function.startswith(others)]
-    found = [one for one in found if one.arithmetic == steps]
-    assert len(found) == 2 and all(one.loads == one.stores == 0 for one in found), found
+    *into, out = TRANSFORMS[m]
+    for kind, limits in (("input", into), ("output", [out])):
+        found = [one for one in loops(text) if one.function.startswith(f"transform_{kind}")]
+        steps = len(along.programs[kind].statements)
+        # Rows of tiles at the border have a loop of their own, which is longer.
+        found = sorted(
+            (one for one in found if one.arithmetic == steps), key=lambda one: one.instructions
+        )[: len(limits)]
+        assert len(found) == len(limits)
+        assert all(one.loads == one.stores == 0 for one in found), found
+        assert sum(one.instructions for one in found) <= sum(limits), found
+
+
+def test_panels_of_seven_to_nine_rows_load_the_filters_of_two_steps_at_once(tmp_path):
+    spec = spec_of("neon", "mcmr", "NHWC")
+    (tmp_path / "kernel.c").write_text(render(spec))
+    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c")
+    for rows in (7, 8, 9):
+        size = 4 * rows * spec.tuning.vectors
+        found = [one for one in loops(text) if one.function == f"gemm_2_{rows}"]
+        (loop,) = (one for one in found if one.arithmetic == size)
+        assert loop.loads == loop.stores == 0 and size / loop.instructions >= 0.9, loop

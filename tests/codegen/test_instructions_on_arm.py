@@ -41,3 +41,17 @@ def test_tiles_take_fewer_instructions_and_more_than_the_fewest(script):
     assert script.fewest(16, 32, 32, 4) < tiles < direct / 2
     assert script.fewest(16, 32, 32, 4, "float16") < halves < 0.9 * tiles
     assert script.fewest(16, 32, 32, None) < direct
+
+
+@pytest.mark.thorough
+def test_functions_are_told_apart(script, capsys):
+    tools = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-nm", "cc", "qemu-aarch64")
+    if not all(shutil.which(tool) for tool in tools):
+        pytest.skip(f"needs {' and '.join(tools)}")
+    script.main(["--size", "16", "--channels", "32", "--filters", "32", "--functions", "4"])
+    _, *rows, total = (line.split() for line in capsys.readouterr().out.splitlines() if line)
+    rows = [row for row in rows if row[0][0].isalpha()]
+    assert rows[0][0].startswith("gemm_2_")
+    assert {"transform_input"} < {row[0].partition(".")[0] for row in rows}
+    everything = script.by_winogen(16, 32, 32, "NHWC", **script.WAYS["F(4x4, 3x3)"])
+    assert total[0] == "all" and float(total[1]) == pytest.approx(everything / 1e6, abs=0.006)

@@ -12,6 +12,7 @@ from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientSpec
 from winogen.program.kinds import KINDS
+from winogen.program.signs import without_negations
 from winogen.records import NUMBERS, Precision, Target, Tuning
 from winogen.records.precision import NumberType
 from winogen.records.tuning import MEANS
@@ -119,10 +120,20 @@ def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
     return lines or ["NOTHING_TO_TUNE"]
 
 
-def view(transform: Transform | None, *kinds: str) -> dict[str, Any] | None:
-    """A transform as templates see it, with the C of these of its three programs."""
+def view(transform: Transform | None, *kinds: str, lanes: int = 0) -> dict[str, Any] | None:
+    """A transform as templates see it, with the C of these of its three programs.
+
+    ``lanes``: those of a vector where multiply-adds take constants from lanes, else 0.
+    """
     if transform is None:
         return None
+    functions = {}
+    for kind in kinds:
+        program = transform.programs[kind]
+        program = without_negations(program) if lanes else program
+        functions[kind] = function(
+            KINDS[kind], transform.name, program, "vec", "real", "INLINE", lanes
+        )
     what = f"on {{{', '.join(transform.points)}}}"
     if transform.stride > 1:
         what = f"at stride {transform.stride}"
@@ -132,10 +143,9 @@ def view(transform: Transform | None, *kinds: str) -> dict[str, Any] | None:
         "title": f"F({transform.m}, {transform.r}) {what}",
         "function": f"winogen_{transform.name}",
         "g": [[repr(float(x)) for x in row] for row in transform.g],
-        "functions": [
-            function(KINDS[kind], transform.name, transform.programs[kind], "vec", "real", "INLINE")
-            for kind in kinds
-        ],
+        "functions": list(functions.values()),
+        # Vectors of constants of each, that a caller holds.
+        "vectors": {kind: one["vectors"] for kind, one in functions.items()},
         **{
             key: getattr(transform, key)
             for key in ("m", "r", "n", "products", "rows", "reals", "step")

@@ -11,7 +11,7 @@ from winogen.codegen.context import distinct, title_of, tuned, view
 from winogen.codegen.headers import function
 from winogen.codegen.transform import Transform
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
-from winogen.kernels.tiles_family import TILES_AT_ONCE
+from winogen.kernels.tiles_family import most_at_once
 from winogen.kernels.work import joint_products
 from winogen.program import pairs
 from winogen.program.kinds import KINDS
@@ -28,8 +28,13 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
     variant, tuning = spec.entry, spec.tuning
     # Filters are transformed by the matrices, in double.
-    height, width = (view(transform, "input", "output") for transform in spec.transforms)
     short = spec.precision.format.summing == "short"
+    joint = _joint(spec.transform_h)
+    in_lanes = spec.target.lane_constants and variant.holds_constants and not joint
+    lanes = spec.precision.lanes(spec.target.vector_bytes) if in_lanes else 0
+    height, width = (
+        view(transform, "input", "output", lanes=lanes) for transform in spec.transforms
+    )
     planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
         "template": (variant.folder or Path("kernels")) / variant.template,
@@ -46,6 +51,12 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "row_step": "1" if planar_rows else "LANES",
         # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
         "packed_sums": bool(height) or spec.layout == "NCHW",
+        # Panels of tiles that meet the same filters are one call, which goes from one to the next.
+        "panels_inside": spec.target.by_lane
+        and spec.precision.format.summing == "kept"
+        and spec.precision.format.together == 1
+        and all(variant.along)
+        and spec.rank == 2,
         "patches": False,
         "dense": False,
         "in_place": False,
@@ -63,7 +74,8 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "H": height,
         "W": width,
         "P": joint_products(*spec.transforms) if height and width else 0,
-        "joint": _joint(spec.transform_h),
+        "joint": joint,
+        "lane_constants": in_lanes,
         "growth": _growth(t.g for t in spec.transforms if t),
         "input_growth": _growth(t.bt for t in spec.transforms if t and short),
         "transforms": distinct(height, width),
@@ -80,7 +92,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
             "stride": 0,
             "together": 1,
             "merged": 1,
-            "tiles_at_once": TILES_AT_ONCE,
+            "tiles_at_once": most_at_once(spec.target),
             # Scales bring the largest numbers between 2^this and 2^(this + 1).
             "scale_top": 14,
             **dict(spec.fixed),

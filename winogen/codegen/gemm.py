@@ -27,4 +27,5 @@ def context(spec: GemmSpec) -> dict[str, Any]:
         "halves": 0,
         "row_step": "LANES",
         "packed_sums": False,
+        "panels_inside": False,
     }

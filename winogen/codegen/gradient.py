@@ -59,6 +59,7 @@ def context(spec: GradientSpec) -> dict[str, Any]:
         "halves": 0,
         "row_step": "1",
         "packed_sums": True,
+        "panels_inside": False,
         "H": height,
         "W": width,
         "transforms": distinct(height, width),

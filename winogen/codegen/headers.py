@@ -63,24 +63,35 @@ def render_header(
 
 
 def function(
-    kind: TransformKind, header: str, program: Program, vec: str, real: str, inline: str
+    kind: TransformKind,
+    header: str,
+    program: Program,
+    vec: str,
+    real: str,
+    inline: str,
+    lanes: int = 0,
 ) -> dict[str, Any]:
     """Return a 1D transform for the template of a function, `parts/transform_function.h.j2`.
 
     ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
     it calls what it computes on, one number of that, and functions that are always inlined.
+    ``lanes``: those of a vector where the caller has constants in vectors; 0: it has its own.
     """
     name, _, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
     text = routine(program, letter, target, spelling_of_c(vec, real))
+    vectors = -(-len(text.constants) // lanes) if lanes else 0
+    arguments = f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]"
+    if vectors:
+        arguments += f", const {vec} k[{vectors}]"
     return {
         "title": title(kind, program),
         "real": real,
-        "signature": _signature(
-            f"{inline} void winogen_{header}_{name}",
-            f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]",
-        ),
+        "name": f"winogen_{header}_{name}",
+        "signature": _signature(f"{inline} void winogen_{header}_{name}", arguments),
         "constants": text.constants,
+        "vectors": vectors,  # of constants
+        "lanes": lanes,
         "equations": text.equations,
         "lines": text.lines,
     }

@@ -20,16 +20,30 @@ from winogen.kernels.count import (
 from winogen.kernels.geometry import is_streamed, lines_of_channels, phases, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks, joint_products, round_up
-from winogen.records import NUMBERS, Machine, Precision
+from winogen.records import NUMBERS, Machine, Precision, Target
+from winogen.records.machine import LINE
 
 _POINTER = 8
 TILES_AT_ONCE = 4  # side by side, whose columns are transformed before their rows: they stay in L1
+
+
+def most_at_once(target: Target) -> int:
+    """Return `TILES_AT_ONCE`, or more where all constants are held from the first tile to the last.
+
+    Short loops spend instructions to begin; as many bytes of short vectors are more tiles.
+
+    >>> from winogen.records import TARGETS
+    >>> [most_at_once(TARGETS[name]) for name in ("avx512", "neon")]
+    [4, 16]
+    """
+    return TILES_AT_ONCE * LINE // target.vector_bytes if target.lane_constants else TILES_AT_ONCE
 
 
 class Tiled(Variant):
     """Pixels become vectors of channels, columns are transformed, then rows."""
 
     adds_early = True
+    holds_constants = True
     along = (True, True)
     buffers_used = {
         "strip": "pixels or outputs, in vectors",
@@ -66,7 +80,7 @@ class Tiled(Variant):
 
     def tiles_at_once(self, work: Work) -> Any:
         """Tiles side by side whose columns are transformed before their rows."""
-        return TILES_AT_ONCE
+        return most_at_once(work.target)
 
     def transform_buffers(self, work: Work) -> dict[str, Buffer]:
         """Return the buffers of the input and output transform."""

@@ -63,6 +63,9 @@ class Variant(ABC):
     # Which calls of transposed layers it computes: "one" of a single phase, whose outputs lie
     # apart, and "all" where the filters are those of all phases.
     phases: tuple[str, ...] = ()
+    # Whether its loops over tiles hold constants of transforms in vectors, where lanes of these may
+    # be multiplied by.
+    holds_constants: bool = False
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     formats: tuple[str, ...] = ("real",)  # of products: names of PRODUCT_FORMATS

@@ -84,6 +84,8 @@ class Target:
     # Arithmetic takes one lane of a register for all lanes. On 32-bit ARM such a multiply-add
     # rounds twice, which bounds of errors allow.
     by_lane: bool = False
+    # So do multiply-adds of transforms, whose constants registers have room for.
+    lane_constants: bool = False
     dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "dot_i16x8", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     load_mask: int = 0  # bytes of what says which lanes a load reads; 0: it reads all
@@ -254,6 +256,7 @@ TARGETS: dict[str, Target] = {
         Target(
             *("neon", 16, 32, ()),
             by_lane=True,
+            lane_constants=True,
             dots="smlal",
             halves=True,
             shuffles=True,
