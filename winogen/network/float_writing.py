@@ -18,12 +18,13 @@ from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Repeat
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Plain, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.relayout import Relayout, turning
 from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
+from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
@@ -58,6 +59,7 @@ class FloatWriter:
         self.texts: dict[str, str] = {}
         self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
         self.library = runtime.library(host_target(), "float32")
+        self.arrays = ArrayCalls(name, plan.planned, self._at, self._weight)
 
     def files(self) -> dict[str, bytes]:
         """Return everything by name."""
@@ -77,7 +79,8 @@ class FloatWriter:
     @property
     def objects(self) -> list[str]:
         """The names of all files that are compiled, once they are made."""
-        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weight_bytes)
+        more = ["maps"] * bool(self.structs) + ["arrays"] * bool(self.arrays.functions)
+        more += ["weights"] * bool(self.weight_bytes)
         return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
 
     @property
@@ -101,6 +104,9 @@ class FloatWriter:
         contents |= {file: text.encode() for file, text in self.texts.items()}
         if self.structs:
             contents |= {f"{name}_maps.h": render("maps.h"), f"{name}_maps.c": render("maps.c")}
+        if self.arrays.functions:
+            contents[f"{name}_arrays.h"] = render("arrays.h")
+            contents[f"{name}_arrays.c"] = render("arrays.c")
         return contents | self._weight_files(render)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -121,6 +127,8 @@ class FloatWriter:
         label, whole = _label(step), Rows()
         if isinstance(step.op, Relayout):
             return [self._turning(label, step, step.op)]
+        if isinstance(step.op, Plain):
+            return list(self.arrays.calls(label, step))
         if not kernels:
             return [self._moving(label, step, whole)]
         workspace = self.plan.workspaces[number]
@@ -185,7 +193,7 @@ class FloatWriter:
     def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
         """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
         planned, op = self.plan.planned, step.op
-        assert not isinstance(op, (Conv, Relayout))
+        assert not isinstance(op, (Conv, Plain, Relayout))
         struct, parts = planned.map_struct(self.library, step, part)
         more: list[str | Spot] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
@@ -278,6 +286,8 @@ class FloatWriter:
             "pairs": list(self.pairs.values()),
             "items": items,
             "uses_arena": any(_uses_arena(item) for item in items),
+            **self.arrays.told(),
+            "has_maps": bool(self.structs),
             "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
             "functions": FUNCTIONS,
             "reals": ["float"],
