@@ -18,12 +18,19 @@ from winogen.onnx.quantized import Refused
 
 _F = np.float32
 _MODES = ("nearest", "linear", "cubic")
+# Of float32 in float64: adding a half rounds nothing then.
+_TIE = 1e-6  # nearer to the middle between two pixels, onnxruntime takes it for the middle
 _ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
-    "round_prefer_ceil": lambda x: np.floor(x + _F(0.5)),
+    "round_prefer_floor": lambda x: np.ceil(_tied(x) - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(_tied(x) + 0.5),
     "floor": np.floor,
     "ceil": np.ceil,
 }
+
+
+def _tied(x: np.ndarray) -> np.ndarray:
+    middle = np.floor(x) + 0.5
+    return np.where(np.abs(x - middle) < _TIE, middle, x)
 
 
 class Axis(NamedTuple):
@@ -117,7 +124,7 @@ def _nearest(
         how = rounding
         if opset < 11:  # before there were modes
             how = "ceil" if opset == 10 and one.scale < 1 else "floor"
-        places = np.clip(_ROUNDING[how](one.places), 0, one.inputs - 1).astype(int)
+        places = np.clip(_ROUNDING[how](one.places.astype(np.float64)), 0, one.inputs - 1).astype(int)
         table = tuple(map(int, places[one.first : one.last]))
         origin.append(Along(len(table), axis, 1, 0, table))
         target.append(Along(len(table), axis, 1, one.first))
@@ -169,11 +176,13 @@ def _axes(model: Model, node: Any, values: Mapping[str, Any], before: Shape, aft
         if found is None:
             raise Refused("it has no roi")
         roi = found
-    axes = []
+    axes = list[Axis]()
+    if before == after:  # onnxruntime copies, whatever the scales are
+        return axes
     for number, axis in enumerate(chosen):
         inputs, outputs, scale = before[axis], after[axis], scales[number]
         region = roi[number], roi[number + len(chosen)]
-        if mode != "tf_crop_and_resize" and inputs == outputs and scale == 1:
+        if scale == 1:  # here, too
             continue
         places = _places(mode, inputs, outputs, scale, region)
         first, last = 0, outputs
@@ -196,7 +205,11 @@ def _scales(
     if found is not None and found.size:
         if found.size != len(chosen):
             raise Refused(f"it has {found.size} scales for {len(chosen)} axes")
-        return found.astype(np.float32)
+        found = found.astype(np.float32)
+        for axis, scale in zip(chosen, found):
+            if after[axis] != floor(_F(before[axis]) * scale):
+                raise Refused(f"of {before[axis]} times {scale:.9g}, rounded, nobody is sure")
+        return found
     sizes = _given(model, node, 3, "sizes")
     if sizes is None:
         raise Refused("it has neither scales nor sizes")
@@ -238,9 +251,9 @@ def _places(
         return at * _F(inputs - 1) / _F(max(outputs - 1, 1)) if outputs > 1 else at * 0
     if mode == "half_pixel_symmetric":
         whole = scale * _F(inputs)
-        center = _F(inputs) / 2
-        offset = center * (1 - _F(outputs) / whole)
-        return offset + (at + half) / scale - half
+        offset = _F(inputs) / 2 * (1 - _F(outputs) / whole)
+        exact = float(offset) + ((at + 0.5).astype(np.float64) / float(scale) - 0.5)
+        return exact.astype(np.float32)
     if mode == "tf_crop_and_resize":
         start, end = map(_F, region)
         if outputs == 1:
