@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-from winogen.network.loops import Move, Operand
+from winogen.network.loops import Bilinear, Move, Operand
 from winogen.network.resizing import resized
 from winogen.onnx.model import Model
 
@@ -45,6 +45,10 @@ def by_loops(proto, x):
         if isinstance(loops, Move):
             (piece,) = loops.pieces
             y[_chosen(piece.target)] = x[_chosen(piece.origin)]
+        elif isinstance(loops, Bilinear):
+            sums = _between(x, loops)
+            box = zip(loops.begin, sums.shape)
+            y[tuple(slice(begin, begin + count) for begin, count in box)] = sums
         else:
             taken = np.moveaxis(x, loops.axis, -1)[..., loops.places]
             sums = np.moveaxis((taken * loops.weights).sum(-1), -1, loops.axis)
@@ -55,9 +59,19 @@ def by_loops(proto, x):
     return x
 
 
+def _between(x, loops):
+    """In float32, in the order of the C."""
+    (top, bottom), (left, right) = (one.places.T for one in (loops.rows, loops.columns))
+    upper, lower = (one[:, None] for one in loops.rows.shares.T)
+    before, behind = loops.columns.shares.T
+    above, below = x[:, :, top], x[:, :, bottom]
+    sums = before * upper * above[..., left] + behind * upper * above[..., right]
+    return sums + before * lower * below[..., left] + behind * lower * below[..., right]
+
+
 def _chosen(loops):
     places = [
-        one.start + np.arange(one.count) * one.step if one.table is None else np.array(one.table)
+        one.start + np.arange(one.turns) * one.step if one.table is None else np.array(one.table)
         for one in loops
     ]
     return np.ix_(*places)

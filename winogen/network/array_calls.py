@@ -17,6 +17,7 @@ from winogen.graph.planning import Planned
 from winogen.network.calls import Call, Spot
 from winogen.network.functions import EACH, REDUCTIONS, in_c
 from winogen.network.loops import (
+    Bilinear,
     Each,
     Loops,
     Move,
@@ -167,6 +168,8 @@ class _Call:
             yield self._normalised(loops)
         elif isinstance(loops, Product):
             yield self._multiplied(loops)
+        elif isinstance(loops, Bilinear):
+            yield from self._interpolated(loops)
         else:
             yield from self._resampled(loops)
 
@@ -178,7 +181,7 @@ class _Call:
         """A struct of loops; ``names`` of the arrays whose steps they have."""
         if join:
             runs = merged(runs)
-        fields = [f".axes = {len(runs)}", f".count = {_listed(run.count for run in runs)}"]
+        fields = [f".axes = {len(runs)}", f".count = {_listed(run.turns for run in runs)}"]
         for place, name in enumerate(names):
             steps = [run.steps[place] for run in runs]
             if any(steps):
@@ -201,9 +204,7 @@ class _Call:
         runs = [Run(count, tuple(some)) for count, some in columns]
         runs = _fastest_last(runs or [Run(1, (0,) * (1 + len(steps)))])
         pointers = [self._lying(one).at for one in loops.operands]
-        return self._call(
-            loops.function, self._loops(runs, f"y{names}"), *pointers, self.output.at
-        )
+        return self._call(loops.function, self._loops(runs, f"y{names}"), *pointers, self.output.at)
 
     def _fill(self, value: float, shape: Shape) -> Iterator[Call]:
         """The output, which lies in one piece, or run by run."""
@@ -214,11 +215,11 @@ class _Call:
         *outer, last = runs
         if not outer and last.steps in ((1,), (0,)):
             number = spelled(float(np.float32(value)))
-            yield self._call("fill", number, str(last.count), self.output.at)
+            yield self._call("fill", number, str(last.turns), self.output.at)
             return
-        weight = self.parent.weight("what is filled in", np.float32([value]))
-        walk = [Walk(run.count, 0) for run in runs]
-        there = [Walk(run.count, run.steps[0]) for run in runs]
+        weight = self.parent.weight("what is filled in", np.array([value], np.float32))
+        walk = [Walk(run.turns, 0) for run in runs]
+        there = [Walk(run.turns, run.steps[0]) for run in runs]
         yield self._walk(walk, there, weight, self.output.at)
 
     def _moved(self, loops: Move) -> Iterator[Call]:
@@ -236,7 +237,7 @@ class _Call:
     ) -> Call:
         structs = []
         for walk in (origin, target):
-            fields = [f".axes = {len(walk)}", f".count = {_listed(one.count for one in walk)}"]
+            fields = [f".axes = {len(walk)}", f".count = {_listed(one.turns for one in walk)}"]
             fields.append(f".step = {_listed(one.step for one in walk)}")
             tables = [
                 "NULL" if one.table is None else self.parent.table(np.array(one.table))
@@ -277,7 +278,7 @@ class _Call:
             for array in more:
                 use = array is not None and along is not None
                 steps.append(array.steps[along.axis] * along.step if use and array and along else 0)
-            run = Run(one.count, tuple(steps))
+            run = Run(one.turns, tuple(steps))
             (over if number in loops.axes else kept).append(run)
         structs = [
             self._loops(kept or [Run(1, (0, 0, 0, 0))], "yabc"),
@@ -334,7 +335,7 @@ class _Call:
         ]
         others = merged(_fastest_last(others or [Run(1, (0, 0))]))
         one = Run(outputs, (there.steps[loops.axis], here.steps[loops.axis]))
-        along = one.steps[0] < others[-1].steps[0] or others[-1].count == 1
+        along = one.steps[0] < others[-1].steps[0] or others[-1].turns == 1
         runs = [*others, one] if along else [one, *others]
         yield self._call(
             "resample_run" if along else "resample",
@@ -346,6 +347,25 @@ class _Call:
             there.behind(begin),
         )
 
+    def _interpolated(self, loops: Bilinear) -> Iterator[Call]:
+        if loops.fill is not None:
+            yield from self._fill(loops.fill, loops.shape)
+        here, there = self._lying(loops.operand), self.output
+        steps = list(zip(there.steps, here.steps))
+        planes = [Run(count, step) for count, step in zip(loops.shape[:2], steps)]
+        counts = [len(one.places) for one in (loops.rows, loops.columns)]
+        sizes = [Run(count, step) for count, step in zip(counts, steps[2:])]
+        tables = [self.parent.table(table) for one in (loops.rows, loops.columns) for table in one]
+        begin = sum(start * step for start, step in zip(loops.begin, there.steps))
+        yield self._call(
+            "bilinear",
+            self._loops(planes, "ya"),
+            self._loops(sizes, "ya", join=False),
+            *tables,
+            here.at,
+            there.behind(begin),
+        )
+
 
 def _listed(values: Any) -> str:
     return f"{{ {', '.join(map(str, values))} }}"
@@ -353,7 +373,7 @@ def _listed(values: Any) -> str:
 
 def _fastest_last(runs: Sequence[Run]) -> list[Run]:
     """The loops in an order in which the last has the smallest step where it can."""
-    return sorted(runs, key=lambda run: -abs(run.steps[0]) if run.count > 1 else -(1 << 62))
+    return sorted(runs, key=lambda run: -abs(run.steps[0]) if run.turns > 1 else -(1 << 62))
 
 
 def _steps(shape: Shape, form: str, room: Shape, layout: str) -> tuple[int, ...]:
@@ -378,5 +398,3 @@ def _steps(shape: Shape, form: str, room: Shape, layout: str) -> tuple[int, ...]
         return one.image, one.channel, one.plane, one.row, one.pixel
     rest = [one.pixel * prod(shape[axis + 1 :]) for axis in range(3, rank)]
     return (one.image, one.channel, one.row, *rest)
-
-

@@ -1,7 +1,7 @@
 """Nodes of ONNX as loops over arrays: what no layer and no operator of maps is.
 
-Each node becomes a `Plain` of the graph for each of its outputs. What is no node of floats, or reads
-indices that change, is refused with the reason.
+Each node becomes a `Plain` of the graph for each of its outputs. What is no node of floats, or
+reads indices that change, is refused with the reason.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from winogen.onnx.sizes import STANDARD
 _PADDING = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}  # as numpy calls them
 _SEVERAL = {"Max": "Max", "Min": "Min", "Sum": "Add", "Mean": "Add"}  # of any number of operands
 _SAME = ("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+_LIKE_INPUT = (*_SAME, "GroupNormalization", "Concat", "Mish", "HardSwish")
 _ONE_AXIS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 
 
@@ -98,10 +99,10 @@ class _Reader:
             raise Refused("it is no operator of ONNX's own")
         kind = proto.op_type
         read: Callable[[Any], Any] | None = getattr(self, f"_{kind}", None)
-        if kind in EACH and read is None:
-            read = self._of_numbers
-        elif kind in _SEVERAL:
+        if kind in _SEVERAL:
             read = self._of_several
+        elif kind in EACH and read is None:
+            read = self._of_numbers
         elif kind in REDUCTIONS:
             read = self._reduced
         elif kind in _SAME:
@@ -123,11 +124,11 @@ class _Reader:
         return [self._node(name, loops, proto, node.label) for name, loops in steps]
 
     def _node(self, name: str, loops: Loops, proto: Any, label: str) -> Node:
-        nests = [loops.shape]
+        nests: list[Sequence[int]] = [loops.shape]
         if isinstance(loops, Move):
-            nests = [[o.count for o in some] for one in loops.pieces for some in one[1:]]
+            nests = [[o.turns for o in some] for one in loops.pieces for some in one[1:]]
         elif isinstance(loops, Normalise):
-            nests = [[one.count for one in loops.view]]
+            nests = [[one.turns for one in loops.view]]
         if any(sum(count > 1 for count in nest) > MOST_AXES for nest in nests):
             raise Refused(f"it takes more than {MOST_AXES} loops")
         op = Plain(proto.op_type, map_of(loops.shape), loops)
@@ -137,10 +138,18 @@ class _Reader:
         """Raise Refused for outputs that are no floats, or whose sizes are not known."""
         tensor = self.model.onnx.TensorProto
         for name in filter(None, proto.output):
-            kind = self.model.kind(name)
+            kind = self.kind(name)
             if self.model.uses[name] and kind not in (tensor.FLOAT, tensor.BOOL):
                 found = tensor.DataType.Name(kind).lower() if kind else "an unknown type"
                 raise Refused(f"it makes numbers of {found}")
+
+    def kind(self, name: str) -> int:
+        """The type of a value; of an operator's that onnx infers nothing of, that of its input."""
+        known = self.model.kind(name)
+        maker = self.model.makers.get(name)
+        if known or maker is None or maker.op_type not in _LIKE_INPUT:
+            return known
+        return self.kind(maker.input[0])
 
     # ---- operands --------------------------------------------------------------------------------
 
@@ -164,7 +173,7 @@ class _Reader:
             if constant.dtype.kind not in "fb":
                 raise Refused(f"{name} has numbers of {constant.dtype}")
             return Operand.of(constant)
-        tensor, kind = self.model.onnx.TensorProto, self.model.kind(name)
+        tensor, kind = self.model.onnx.TensorProto, self.kind(name)
         if kind not in (tensor.FLOAT, tensor.BOOL):
             raise Refused(f"{name} has numbers of {tensor.DataType.Name(kind).lower()}")
         value = self.model.aliases.get(name, name)
@@ -300,7 +309,7 @@ class _Reader:
 
     def _viewed(self, x: Operand, loops: Sequence[Along], shape: Shape | None = None) -> Move:
         """What loops go through, in a new array with an axis for each, or of another shape."""
-        made = tuple(one.count for one in loops)
+        made = tuple(one.turns for one in loops)
         target = all_of(made if shape is None else shape)
         return Move((Piece(x, tuple(loops), tuple(target)),), made if shape is None else shape)
 
@@ -317,7 +326,7 @@ class _Reader:
             # An end far before the first number is none, in Python as well.
             stop = None if step < 0 and end < -size else end
             places = range(*slice(start, stop, step).indices(size))
-            if not len(places):
+            if not places:
                 raise Refused("its output is empty")
             loops[axis % rank] = Along(len(places), axis % rank, step, places[0])
         return self._viewed(x, loops)

@@ -21,6 +21,7 @@ from winogen.network.bytes_graph import (
     Largest,
     Map,
     Mean,
+    Nearest,
     Quantize,
     Step,
     Table,
@@ -249,6 +250,14 @@ class ByteWriter:
         if isinstance(op, Largest):
             window = f"&{self._window(number, op.window, step)}"
             return self._of(label, "largest", window, *reads, made)
+        if isinstance(op, Nearest):
+            x, y = step.reads[0], step.output
+            tables = [
+                self._constant("int32_t", f"{what}_{number}", table, label)
+                for what, table in (("rows", op.rows), ("columns", op.columns))
+            ]
+            counts = map(str, (y.height, y.width, x.width, x.channels))
+            return self._of(label, "nearest", *tables, *counts, *reads, made)
         if isinstance(op, Mean):
             window, codes = self._window(number, op.window, step), self._codes(number, op.after)
             factor, padded = spelled(op.multiplier), str(op.padded)

@@ -44,9 +44,7 @@ EACH: Mapping[str, Function] = {
     "Gelu": Function("0.5f * a * (1 + erff(0.70710678f * a))"),
     "Greater": Function("a > b ? 1.0f : 0.0f", "ab"),
     "GreaterOrEqual": Function("a >= b ? 1.0f : 0.0f", "ab"),
-    "HardSigmoid": Function(
-        "limited(b * a + c)", "abc", (("alpha", 0.2), ("beta", 0.5))
-    ),
+    "HardSigmoid": Function("limited(b * a + c)", "abc", (("alpha", 0.2), ("beta", 0.5))),
     "HardSwish": Function("a * limited(a / 6 + 0.5f)"),
     "IsNaN": Function("isnan(a) ? 1.0f : 0.0f"),
     "LeakyRelu": Function("a < 0 ? b * a : a", "ab", (("alpha", 0.01),)),
@@ -81,7 +79,7 @@ EACH: Mapping[str, Function] = {
     "Swish": Function("a / (1 + expf(-b * a))", "ab", (("alpha", 1.0),)),
     "Tan": Function("tanf(a)"),
     "Tanh": Function("tanhf(a)"),
-    "ThresholdedRelu": Function("a > b || isnan(a) ? a : 0", "ab", (("alpha", 1.0),)),
+    "ThresholdedRelu": Function("a > b ? a : 0", "ab", (("alpha", 1.0),)),
     "Where": Function("a != 0 ? b : c", "abc"),
     "Xor": Function("(a != 0) != (b != 0) ? 1.0f : 0.0f", "ab"),
     "gelu_tanh": Function(_TANH),

@@ -7,7 +7,7 @@ planned: each operand is then a beginning and a step for each axis (`winogen.net
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ class Operand:
 class Along(NamedTuple):
     """A loop that goes along an axis of an array, from ``start`` on or to the places of a table."""
 
-    count: int
+    turns: int
     axis: int
     step: int = 1
     start: int = 0
@@ -103,7 +103,7 @@ class Normalise:
     """Numbers by what those along some axes are together: "softmax", "log_softmax" or "moments".
 
     "moments": less their mean, by their deviation, then times a scale, and a shift added. ``split``
-    is the view of the operand, and of the output, whose loops ``axes`` names; the others are groups.
+    is how both arrays are gone through: the loops that ``axes`` names, and the others, of groups.
     """
 
     function: str
@@ -160,7 +160,35 @@ class Resample:
         return (self.operand,)
 
 
-Loops = Each | Move | Reduce | Normalise | Product | Resample
+class Halves(NamedTuple):
+    """Of each output along an axis the two inputs that it lies between, and the share of each."""
+
+    places: np.ndarray  # (outputs, 2)
+    shares: np.ndarray  # (outputs, 2), float32
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear:
+    """Maps (N, C, H, W) enlarged or made smaller, in the order of sums of onnxruntime.
+
+    Results are its own, bit by bit, so that those of codes become the same codes.
+    """
+
+    operand: Operand
+    rows: Halves
+    columns: Halves
+    shape: Shape
+    begin: Shape  # as of `Resample`
+    fill: float | None = None
+    error: float = 4 * _ROUNDING
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What is read."""
+        return (self.operand,)
+
+
+Loops = Each | Move | Reduce | Normalise | Product | Resample | Bilinear
 
 
 def values_of(loops: Loops) -> tuple[str, ...]:
@@ -174,7 +202,7 @@ def values_of(loops: Loops) -> tuple[str, ...]:
 class Run(NamedTuple):
     """A loop in C: how many turns, and how far each goes in every array, in numbers."""
 
-    count: int
+    turns: int
     steps: tuple[int, ...]
 
 
@@ -182,14 +210,14 @@ def merged(runs: Sequence[Run]) -> list[Run]:
     """Return the same loops with those joined that go on where an inner one ends.
 
     >>> merged([Run(2, (12, 0)), Run(3, (4, 0)), Run(1, (9, 9)), Run(4, (1, 0))])
-    [Run(count=24, steps=(1, 0))]
+    [Run(turns=24, steps=(1, 0))]
     """
     found: list[Run] = []
     for run in runs:
-        if run.count == 1:
+        if run.turns == 1:
             continue
-        if found and all(o == run.count * s for o, s in zip(found[-1].steps, run.steps)):
-            found[-1] = Run(found[-1].count * run.count, run.steps)
+        if found and all(o == run.turns * s for o, s in zip(found[-1].steps, run.steps)):
+            found[-1] = Run(found[-1].turns * run.turns, run.steps)
         else:
             found.append(run)
     return found or [Run(1, (0,) * len(runs[0].steps) if runs else (0,))]
@@ -198,7 +226,7 @@ def merged(runs: Sequence[Run]) -> list[Run]:
 class Walk(NamedTuple):
     """A loop over one array: turns, how far each goes, or a table of how many steps."""
 
-    count: int
+    turns: int
     step: int
     table: tuple[int, ...] | None = None
 
@@ -211,7 +239,7 @@ def walked(loops: Sequence[Along], steps: Sequence[int]) -> tuple[int, list[Walk
     begin, found = 0, list[Walk]()
     for one in loops:
         stride = steps[one.axis] if steps else 0
-        count, table, step = one.count, one.table, one.step * stride
+        count, table, step = one.turns, one.table, one.step * stride
         begin += one.start * stride
         if table is not None:
             apart = np.unique(np.diff(table))
@@ -224,7 +252,7 @@ def walked(loops: Sequence[Along], steps: Sequence[int]) -> tuple[int, list[Walk
             continue
         last = found[-1] if found else None
         if last is not None and last.table is None and table is None and last.step == count * step:
-            found[-1] = Walk(last.count * count, step)
+            found[-1] = Walk(last.turns * count, step)
         else:
             found.append(Walk(count, step, table))
     return begin, found or [Walk(1, 0)]
@@ -233,23 +261,22 @@ def walked(loops: Sequence[Along], steps: Sequence[int]) -> tuple[int, list[Walk
 def paired(one: Sequence[Walk], other: Sequence[Walk]) -> tuple[list[Walk], list[Walk]]:
     """Return two walks of as many turns whose last loops have the same count, as large as possible.
 
-    >>> paired([Walk(6, 4), Walk(4, 1)], [Walk(4, 1), Walk(6, 4)])
-    ([Walk(count=6, step=4, table=None), Walk(count=2, step=2, table=None), Walk(count=2, step=1, table=None)], [Walk(count=4, step=1, table=None), Walk(count=3, step=8, table=None), Walk(count=2, step=4, table=None)])
+    >>> one, other = paired([Walk(6, 4), Walk(4, 1)], [Walk(4, 1), Walk(6, 4)])
+    >>> [walk.turns for walk in one], [walk.turns for walk in other]
+    ([6, 2, 2], [4, 3, 2])
     """
-    common = int(np.gcd(one[-1].count, other[-1].count))
+    common = int(np.gcd(one[-1].turns, other[-1].turns))
     ends = []
     for walk in (one, other):
         *outer, last = walk
-        if last.count > common:
+        if last.turns > common:
             if last.table is not None:
                 outer, last = [*outer, last], Walk(1, 0)
                 common = 1
             else:
-                outer += [Walk(last.count // common, last.step * common)]
+                outer += [Walk(last.turns // common, last.step * common)]
                 last = Walk(common, last.step)
         ends.append([*outer, last])
     if common == 1:  # single numbers: all loops outside
-        ends = [[w for w in walk if w.count > 1] + [Walk(1, 0)] for walk in (one, other)]
+        ends = [[w for w in walk if w.turns > 1] + [Walk(1, 0)] for walk in (one, other)]
     return ends[0], ends[1]
-
-

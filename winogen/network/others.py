@@ -26,15 +26,20 @@ _POSITIONS: Mapping[str, Callable[[float, int], float]] = {
 }
 
 
-def with_others(model: Model) -> Any:
-    """Return the model's ModelProto in which such nodes are replaced."""
-    return _Rewriting(model).proto()
+def with_others(model: Model, part: bool = False) -> Any:
+    """Return the model's ModelProto in which such nodes are replaced.
+
+    ``part``: whether the results become codes, for which linear ones stay: their sums are added in
+    the order of onnxruntime.
+    """
+    return _Rewriting(model, part).proto()
 
 
 class _Rewriting:
     """The nodes and constants of a model while it is rewritten."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, part: bool):
+        self.part = part
         self.model, self.helper, self.taken = model, model.onnx.helper, model.names()
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
@@ -180,6 +185,8 @@ class _Rewriting:
         position = values.get("coordinate_transformation_mode", "half_pixel")
         kind = values.get("mode", "nearest")
         if position not in _POSITIONS or small is None or large is None or self.model.opset < 11:
+            return False
+        if kind == "linear" and self.part:
             return False
         if len(small) != 4 or values.get("antialias", 0) or values.get("axes") is not None:
             return False

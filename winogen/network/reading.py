@@ -62,7 +62,7 @@ def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     part of another, which may have no convolution. Raises InvalidValue for a model with nodes that
     are not generated: it names each.
     """
-    model = Model(with_others(given), given.fixed)
+    model = Model(with_others(given, part), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
     reading = read(model, everywhere=True)

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.network.loops import Along, Loops, Move, Operand, Piece, Resample, Shape
+from winogen.network.loops import (
+    Along,
+    Bilinear,
+    Halves,
+    Loops,
+    Move,
+    Operand,
+    Piece,
+    Resample,
+    Shape,
+)
 from winogen.onnx.model import Model
 from winogen.onnx.quantized import Refused
 
@@ -45,9 +55,7 @@ class Axis(NamedTuple):
     last: int
 
 
-def resized(
-    model: Model, node: Any, x: Operand, shape: Shape
-) -> list[Callable[[Operand], Loops]]:
+def resized(model: Model, node: Any, x: Operand, shape: Shape) -> list[Callable[[Operand], Loops]]:
     """Return what makes the steps of a Resize or Upsample, each of the result before it.
 
     Raises Refused.
@@ -61,13 +69,14 @@ def resized(
     rounding = values.get("nearest_mode", "round_prefer_floor")
     axes = _axes(model, node, values, x.shape, shape)
     fill = None
-    if values.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        if any(one.first > 0 or one.last < one.outputs for one in axes):
-            fill = float(values.get("extrapolation_value", 0.0))
+    if any(one.first > 0 or one.last < one.outputs for one in axes):
+        fill = float(values.get("extrapolation_value", 0.0))
     if any(one.first >= one.last for one in axes):
         raise Refused("all of it lies beyond the input")
     if mode == "nearest":
         return [lambda x: _nearest(x, axes, shape, rounding, model.opset, fill)]
+    if mode == "linear" and len(shape) == 4 and {one.axis for one in axes} <= {2, 3} and axes:
+        return [lambda x: _bilinear(x, axes, shape, fill)]
     axes = [one for one in axes if _is_moved(one)]
     if not axes:
         return [lambda x: _nearest(x, [], shape, "floor", model.opset, None)]
@@ -121,14 +130,36 @@ def _nearest(
             origin.append(Along(count, axis))
             target.append(Along(outputs, axis))
             continue
-        how = rounding
-        if opset < 11:  # before there were modes
-            how = "ceil" if opset == 10 and one.scale < 1 else "floor"
-        places = np.clip(_ROUNDING[how](one.places.astype(np.float64)), 0, one.inputs - 1).astype(int)
+        places = _rounded(one, rounding, opset)
         table = tuple(map(int, places[one.first : one.last]))
         origin.append(Along(len(table), axis, 1, 0, table))
         target.append(Along(len(table), axis, 1, one.first))
     return Move((Piece(x, tuple(origin), tuple(target)),), shape, fill)
+
+
+def nearest_places(
+    model: Model, node: Any, before: Shape, after: Shape
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return of each row and column of a map which one of the input it is; raises Refused."""
+    values = model.attributes(node)
+    if values.get("mode", "nearest") != "nearest":
+        raise Refused("it computes new numbers")
+    if len(before) != 4 or before[:2] != after[:2]:
+        raise Refused("it enlarges other axes than height and width")
+    rounding = values.get("nearest_mode", "round_prefer_floor")
+    places = [np.arange(size) for size in before]
+    for one in _axes(model, node, values, before, after):
+        if (one.first, one.last) != (0, one.outputs):
+            raise Refused("some of it lies beyond the input")
+        places[one.axis] = _rounded(one, rounding, model.opset)
+    return places[2].astype(np.int32), places[3].astype(np.int32)
+
+
+def _rounded(one: Axis, rounding: str, opset: int) -> np.ndarray:
+    if opset < 11:  # before there were modes
+        rounding = "ceil" if opset == 10 and one.scale < 1 else "floor"
+    nearest = _ROUNDING[rounding](one.places.astype(np.float64))
+    return np.clip(nearest, 0, one.inputs - 1).astype(int)
 
 
 def _linear(one: Axis) -> tuple[np.ndarray, np.ndarray]:
@@ -138,6 +169,22 @@ def _linear(one: Axis) -> tuple[np.ndarray, np.ndarray]:
     share = (places - low).astype(np.float64)
     share[low == high] = 0
     return np.stack([low, high], 1), np.stack([1 - share, share], 1)
+
+
+def _bilinear(x: Operand, axes: list[Axis], shape: Shape, fill: float | None) -> Bilinear:
+    known, begin, halves = {one.axis: one for one in axes}, [0] * 4, []
+    for axis in (2, 3):
+        one, count = known.get(axis), x.shape[axis]
+        places = np.arange(count, dtype=np.float32)
+        if one is not None:
+            begin[axis], places = one.first, np.clip(one.places[one.first : one.last], 0, count - 1)
+        low = np.floor(places).astype(np.int32)
+        high = np.minimum(low + 1, count - 1).astype(np.int32)
+        behind, before = places - low.astype(np.float32), high.astype(np.float32) - places
+        behind[low == high] = before[low == high] = _F(0.5)
+        halves.append(Halves(np.stack([low, high], 1), np.stack([before, behind], 1)))
+    rows, columns = halves
+    return Bilinear(x, rows, columns, shape, tuple(begin), fill)
 
 
 def _cubic(one: Axis, a: float, outside: bool) -> tuple[np.ndarray, np.ndarray]:
