@@ -164,8 +164,8 @@ LATER = {
     "gelu by tanh": lambda net, x: net.node("Gelu", net.node("Reshape", x, const(net, -1)),
                                             approximate="tanh"),
     "groups of a signal": lambda net, x: net.node(
-        "GroupNormalization", net.node("Reshape", x, const(net, 1, 6, 35)), numbers(net, 2), numbers(net, 2),
-        num_groups=2,
+        "GroupNormalization", net.node("Reshape", x, const(net, 1, 6, 35)), numbers(net, 2),
+        numbers(net, 2), num_groups=2,
     ),
     "some axes": lambda net, x: net.node(
         "Resize", x, "", "", const(net, 4, 11), axes=[0, 3], mode="linear"

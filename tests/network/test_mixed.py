@@ -154,6 +154,19 @@ def test_weights_alone_may_be_codes():
     assert part.reads[0].outer == ("input", 0) and part.output.outer == ("output", 0)
 
 
+def test_images_that_floats_join_are_refused():
+    drawn = Drawn()
+    coded = drawn.coded_layer(drawn.codes("x", 0.03), 3, 4)
+    mean = drawn.net.node("ReduceMean", coded, axes=[0], keepdims=1, name="over images")
+    model = drawn.net.model(
+        drawn.codes(drawn.net.node("Sub", coded, mean), 0.1), shape=[2, 3, 5, 6]
+    )
+    with pytest.raises(
+        InvalidValue, match="got 2 images, which over images may join; allowed: one"
+    ):
+        generate(model, isa="generic")
+
+
 def test_nodes_of_floats_that_are_not_generated_are_named():
     drawn = Drawn()
     odd = drawn.net.node("CumSum", drawn.coded_layer(drawn.codes("x", 0.03), 3, 4),

@@ -196,6 +196,26 @@ def values_of(loops: Loops) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.value for one in loops.operands if one.constant is None))
 
 
+def is_of_images(loops: Loops) -> bool:
+    """Return whether of arrays of one image, the first axis, all that is computed is of that image.
+
+    Then several images are computed one by one.
+    """
+    if isinstance(loops, Move):
+        first = Along(1, 0)
+        return all(
+            (*one.origin, None)[0] == (*one.target, None)[0] == first for one in loops.pieces
+        )
+    if isinstance(loops, (Each, Product)):
+        rank = len(loops.shape)
+        given = [one.shape for one in loops.operands if one.constant is None]
+        least = 1 if isinstance(loops, Each) else 3
+        return rank >= least and all(len(one) == rank and one[0] == 1 for one in given)
+    if isinstance(loops, Resample):
+        return loops.axis > 0
+    return isinstance(loops, Bilinear) or 0 not in loops.axes
+
+
 # ---- where numbers lie -------------------------------------------------------------------------
 
 
