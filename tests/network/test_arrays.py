@@ -41,6 +41,8 @@ def numbers(net, *shape):
 
 def limited(net, x, kind):
     low, high = (np.float32(one) for one in WITHIN.get(kind, (-1e9, 1e9)))
+    if kind in ("ReduceMax", "ReduceMin"):  # onnxruntime finds a NaN or not, as it goes
+        return net.node("Where", net.node("IsNaN", x), net.constant(low), x)
     return net.node("Clip", x, net.constant(low), net.constant(high)) if kind in WITHIN else x
 
 
@@ -88,10 +90,10 @@ MOVED = {
     "one of them": lambda net, x: net.node("Gather", x, net.constant(np.int64(1)), axis=3),
     "repeated": node("Tile", (1, 2, 1, 3)),
     "expanded": lambda net, x: net.node(
-        "Expand", net.node("ReduceMax", x, axes=[1]), const(net, 4, 1, 3, 1, 1)
+        "Expand", net.node("ReduceSum", x, const(net, 1)), const(net, 4, 1, 3, 1, 1)
     ),
     "a number expanded": lambda net, x: net.node(
-        "Expand", net.node("ReduceMax", x, keepdims=0), const(net, 4, 2)
+        "Expand", net.node("ReduceSum", x, keepdims=0), const(net, 4, 2)
     ),
     "joined": lambda net, x: net.node("Concat", x, numbers(net, 2, 3, 5, 2), x, axis=-1),
     "in two": lambda net, x: net.node("Split", x, const(net, 7), axis=3),
@@ -168,7 +170,7 @@ LATER = {
         numbers(net, 2), num_groups=2,
     ),
     "some axes": lambda net, x: net.node(
-        "Resize", x, "", "", const(net, 4, 11), axes=[0, 3], mode="linear"
+        "Resize", x, "", "", const(net, 11), axes=[3], mode="linear"
     ),
     "some ends": lambda net, x: net.node("Pad", x, const(net, 1, 2), "", const(net, -2)),
     "means by axes": lambda net, x: net.node("ReduceMean", x, const(net, 0, 2), keepdims=0),

@@ -55,7 +55,6 @@ class _Rewriting:
             "Neg": self._negated,
             "ReduceMax": self._largest,
             "Resize": self._enlarged,
-            "SpaceToDepth": self._blocks,
             "Sub": self._difference,
         }
         changed = False
@@ -151,32 +150,6 @@ class _Rewriting:
         )
         if not keeps:
             self._write("Flatten", node, [pixel], axis=1)
-        return True
-
-    def _blocks(self, node: Any) -> bool:
-        """Each channel's pixels by a filter for each place in a block, then channels shuffled."""
-        sizes, block = self._sizes(node.input[0]), self.model.attributes(node)["blocksize"]
-        if sizes is None or any(size % block for size in sizes[2:]):
-            return False
-        batch, channels, height, width = sizes
-        places = block * block
-        filters = np.tile(np.eye(places, dtype=np.float32), (channels, 1))
-        weight = self._constant(filters.reshape(channels * places, 1, block, block), node.output[0])
-        spread = self._write(
-            "Conv", node, [node.input[0], weight], last=False, group=channels,
-            strides=[block, block],
-        )  # fmt: skip
-        rows, columns = height // block, width // block
-        shapes = (
-            (batch, channels, places, rows, columns),
-            (batch, channels * places, rows, columns),
-        )
-        before, after = (
-            self._constant(np.array(shape, np.int64), node.output[0]) for shape in shapes
-        )
-        parts = self._write("Reshape", node, [spread, before], last=False)
-        turned = self._write("Transpose", node, [parts], last=False, perm=[0, 2, 1, 3, 4])
-        self._write("Reshape", node, [turned, after])
         return True
 
     def _enlarged(self, node: Any) -> bool:
