@@ -133,7 +133,7 @@ def test_layers_of_bytes_pass_their_own_test(isa, tmp_path, make):
         make(tmp_path, "test", "-O1", isa=isa)
 
 
-@pytest.mark.parametrize("options", [{"weights": "file"}, {"tolerance": 1e-3}])
+@pytest.mark.parametrize("options", [{"filter_dtype": "float16"}, {"tolerance": 1e-3}])
 def test_options_of_floats_are_refused(options):
     ((name, _),) = options.items()
     with pytest.raises(InvalidValue, match=f"^{name}: got .* as the model is of bytes"):

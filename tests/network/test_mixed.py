@@ -54,6 +54,58 @@ def between(shape):
     return model
 
 
+@pytest.mark.parametrize("weights", ["object", "file"])
+def test_weights_of_all_parts_lie_in_one_file(weights, tmp_path, make):
+    model = between((2, 3, 7, 6))
+    files = generate(model, isa="generic", weights=weights)
+    data = files.contents["net_weights.bin"]
+    assert files.weight_bytes == len(data) - (64 if weights == "file" else 0)
+    assert not any(name.endswith("_weights.c") for name in files.contents)
+    files.write(tmp_path)
+    assert make(tmp_path, "test").count(": right") == 2
+    damaged = bytearray(data)
+    damaged[-100 if weights == "file" else 43] ^= 0x40  # of codes; of the first part of floats
+    (tmp_path / "net_weights.bin").write_bytes(damaged)
+    with pytest.raises(AssertionError, match="WRONG|not there, or damaged"):
+        make(tmp_path, "test")
+
+
+@pytest.mark.parametrize("isa, weights", [("neon", "object"), ("armv7", "file")])
+def test_such_weights_on_other_cpus(isa, weights, tmp_path, make):
+    generate(between((1, 3, 7, 6)), isa=isa, weights=weights, algorithm="direct").write(tmp_path)
+    assert make(tmp_path, "test", isa=isa).count(": right") == 2
+
+
+def enlarged(mode, sizes=(1, 3, 13, 12), **attributes):
+    """Codes that are enlarged, with as large steps: halves of one are exact."""
+    drawn = Drawn()
+    sizes = drawn.net.constant(np.array(sizes))
+    coded = drawn.codes("x", 0.02, 120)
+    y = drawn.net.node("Resize", coded, "", "", sizes, mode=mode, **attributes)
+    return drawn.net.model(drawn.codes(y, 0.02, 120), shape=[1, 3, 7, 6])
+
+
+@pytest.mark.parametrize(
+    "options, floats",
+    [
+        ({"mode": "nearest"}, 0),
+        ({"mode": "nearest", "nearest_mode": "ceil", "sizes": (1, 3, 5, 17)}, 0),
+        ({"mode": "linear", "sizes": (1, 3, 14, 12)}, 1),
+        ({"mode": "linear", "sizes": (1, 3, 4, 15)}, 1),
+        ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, 1),
+    ],
+)
+def test_enlarged_codes_are_those_of_onnxruntime(options, floats, tmp_path, make, ends):
+    """Sums have its order: what lies in the middle between two codes becomes the same one."""
+    model = enlarged(**options)
+    assert len(parts_of(model)) == floats
+    generate(model, isa="generic").write(tmp_path)
+    x = np.random.default_rng(5).standard_normal((1, 3, 7, 6)).astype(np.float32)
+    wanted = outputs_of(model, x, optimized=False).ravel()
+    assert np.unique(wanted).size > 9
+    np.testing.assert_array_equal(ends(tmp_path, x, wanted.size, make), wanted)
+
+
 def parts_of(model):
     return [step for step in read_bytes(loaded(model)).steps if isinstance(step.op, Floats)]
 
@@ -100,6 +152,19 @@ def test_weights_alone_may_be_codes():
     (weight,) = constants.values()
     assert (node.op.weight == weight).all() and weight.dtype == np.float32
     assert part.reads[0].outer == ("input", 0) and part.output.outer == ("output", 0)
+
+
+def test_images_that_floats_join_are_refused():
+    drawn = Drawn()
+    coded = drawn.coded_layer(drawn.codes("x", 0.03), 3, 4)
+    mean = drawn.net.node("ReduceMean", coded, axes=[0], keepdims=1, name="over images")
+    model = drawn.net.model(
+        drawn.codes(drawn.net.node("Sub", coded, mean), 0.1), shape=[2, 3, 5, 6]
+    )
+    with pytest.raises(
+        InvalidValue, match="got 2 images, which over images may join; allowed: one"
+    ):
+        generate(model, isa="generic")
 
 
 def test_nodes_of_floats_that_are_not_generated_are_named():

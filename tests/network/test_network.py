@@ -265,9 +265,9 @@ def test_layers_compute_in_no_more_memory_than_they_may():
 
 def test_what_is_not_generated_is_named(tmp_path):
     net = net_of()
-    y = net.node("Ceil", net.node("HardSigmoid", net.conv("x", 4, 4)), name="up")
+    y = net.node("LpPool", net.conv("x", 4, 4), kernel_shape=[2, 2], name="up")
     with pytest.raises(
-        InvalidValue, match=r"nodes of opset 17 that are not generated: .*up \(Ceil"
+        InvalidValue, match=r"nodes of opset 17 that are not generated: .*up \(LpPool"
     ):
         generate(net.model(y, shape=[1, 4, 8, 8]))
 
@@ -355,6 +355,21 @@ def test_filters_of_16_bits_take_half_the_bytes(isa, weights, kept, tmp_path, ma
     assert files.weight_bytes < whole.weight_bytes
     with pytest.raises(InvalidValue, match="^filter_dtype: got 'flyte8'; allowed: .float16"):
         generate(chain(), filter_dtype="flyte8", **options)
-    if host_target().name != "neon":
-        with pytest.raises(InvalidValue, match="^filter_dtype: got 'float16' for neon"):
-            generate(chain(), isa="neon", filter_dtype="float16")
+
+
+@pytest.mark.parametrize("isa, kept", [("neon", "float16"), ("armv7", "bfloat16")])
+def test_filters_of_16_bits_for_other_cpus(isa, kept, tmp_path, make):
+    files = generate(chain(), isa=isa, filter_dtype=kept, algorithm="direct")
+    files.write(tmp_path)
+    assert make(tmp_path, "test", isa=isa).count(": right") == 1
+
+
+@pytest.mark.parametrize("kept", [None, "float16", "bfloat16"])
+def test_filters_are_packed_without_the_instructions_of_their_cpu(kept, monkeypatch):
+    """By portable C as by the kernel's own, for CPUs of any width."""
+    files = [generate(chain(), filter_dtype=kept, algorithm="direct").contents]
+    monkeypatch.setattr("winogen.network.weights._runs_here", lambda target: False)
+    files.append(generate(chain(), filter_dtype=kept, algorithm="direct").contents)
+    assert files[0] == files[1]
+    wide = generate(chain(), isa="avx512", filter_dtype=kept, algorithm="direct")
+    assert "net_weights.c" in wide.contents

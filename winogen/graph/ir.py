@@ -264,11 +264,28 @@ class Opaque:
         return self.name
 
 
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """What loops over arrays of any number of axes compute, which passes and planners leave alone.
+
+    ``shape``: of its output as a map. ``payload`` says what is computed, to who asked for it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    payload: Any = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
 # What is a step of its own as it is: see `winogen.graph.maps`.
 Norm = GroupNorm | LayerNorm
 Pooling = MaxPool | AveragePool | GlobalAverage
 Moving = Pooling | Norm | Softmax | Multiply | Shuffle | Repeat | Spread
-Operator = Convolution | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Opaque
+Operator = (
+    Convolution | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Plain | Opaque
+)
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
@@ -290,6 +307,7 @@ _INPUTS: dict[type, range] = {
     Shuffle: range(1, 2),
     Repeat: range(1, 2),
     Spread: range(1, 2),
+    Plain: range(1, 1 << 20),
     Opaque: range(1 << 20),
 }
 

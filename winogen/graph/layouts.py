@@ -47,6 +47,7 @@ def channels_last(
             output=moved(step.output),
             add=step.add and moved(step.add),
             add_after=step.add_after and moved(step.add_after),
+            others=tuple(map(moved, step.others)),
         )
         for step in steps
     ]

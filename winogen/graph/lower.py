@@ -25,6 +25,7 @@ from winogen.graph.ir import (
     Node,
     Opaque,
     Pad,
+    Plain,
     QConv,
     Repeat,
     Slice,
@@ -43,25 +44,27 @@ class Step:
     """A convolution between places, or a map.
 
     ``key`` names its parameters, which steps for other shapes share. Parameters that come with each
-    call, "weight", "bias" or "slopes", are in ``arrays``. ``add`` is the second operand of a map.
+    call, "weight", "bias" or "slopes", are in ``arrays``. ``add`` is the second operand of a map,
+    ``others`` are all further operands of a `Plain` operator.
     ``planes`` says of a map whether it is one of each plane of volumes.
     """
 
     key: str
     label: str
-    op: Conv | QConv | Map | Relayout
+    op: Conv | QConv | Map | Plain | Relayout
     shape: Shape  # of its input
     input: Place
     output: Place
     add: Place | None = None
     add_after: Place | None = None
     arrays: Mapping[str, Place] = field(default_factory=dict)
+    others: tuple[Place, ...] = ()
     planes: bool = False
 
     @property
     def reads(self) -> tuple[Place, ...]:
         """The places of all that it reads."""
-        return tuple(p for p in (self.input, self.add, self.add_after) if p is not None)
+        return tuple(p for p in (self.input, self.add, self.add_after, *self.others) if p)
 
 
 def lower(
@@ -106,6 +109,11 @@ def lower(
             source, shape = source.cut(op.start, op.stop), shapes[node.output]
             if source != target:
                 steps.append(Step(node.output, COPY, Point(), shape, source, target))
+            continue
+        if isinstance(op, Plain):
+            others = tuple(where[name] for name in node.inputs[1:])
+            label = node.label or op.name
+            steps.append(Step(node.output, label, op, shape, source, target, others=others))
             continue
         if isinstance(op, ConvTranspose):
             steps += _transposed(node, op, shape, source, target, buffers)
@@ -211,5 +219,5 @@ def _computed(node: Node, shape: Shape, dtype: np.dtype) -> Conv | QConv | Map:
     if isinstance(op, Pad):
         weight = np.ones((channels, 1, *[1] * rank), dtype)
         return Conv(weight, groups=channels, padding=op.padding, padding_mode=op.mode)
-    assert not isinstance(op, (Concat, ConvTranspose, Slice, Opaque))  # no steps
+    assert not isinstance(op, (Concat, ConvTranspose, Slice, Plain, Opaque))  # no steps, or others'
     return op

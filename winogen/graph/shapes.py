@@ -25,6 +25,7 @@ from winogen.graph.ir import (
     Opaque,
     Operator,
     Pad,
+    Plain,
     QConv,
     Repeat,
     Shuffle,
@@ -68,6 +69,8 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
     op, (first, *others) = node.op, inputs
     if isinstance(op, Opaque):
         raise InvalidValue(f"node {node.label or op}: got Opaque; allowed: what winogen computes")
+    if isinstance(op, Plain):
+        return op.shape
     if isinstance(op, Concat):
         return _joined(node, inputs)
     shape, rank = first, len(first) - 2

@@ -96,6 +96,14 @@ class Largest:
     window: Window
 
 
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Pixels chosen: for each row and column of the output that of the input."""
+
+    rows: np.ndarray  # int32
+    columns: np.ndarray  # int32
+
+
 @dataclass(frozen=True)
 class Mean:
     """The mean of each window; ``padded``: the numbers that count, or 0: those in the map."""
@@ -149,7 +157,7 @@ class Floats:
     feed: tuple[str, ...]  # what it reads, by its names in the whole model
 
 
-Operator = Convolution | Largest | Mean | Add | Table | Quantize | Dequantize | Floats
+Operator = Convolution | Largest | Nearest | Mean | Add | Table | Quantize | Dequantize | Floats
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from winogen.onnx.sizes import STANDARD
 
 # Nodes that move no numbers, as long as what is behind them has the channels in front of pixels.
 _RENAMING = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Dropout")
+_CHOOSING = ("MaxPool", "Resize", "Upsample")  # what makes some codes of others
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QLinearConv")
 
 
@@ -181,8 +182,8 @@ class _Reader:
             return self._coded(node.input[0], self.made.codes(node), Limits())
         if node.op_type in _RENAMING:
             return self.made.renamed(name, self._bytes(node.input[0]))
-        if node.op_type == "MaxPool":
-            return self._largest(node, self._bytes(node.input[0]))
+        if node.op_type in _CHOOSING:
+            return self._chosen(node, self._bytes(node.input[0]))
         raise Refused(node.op_type)
 
     def _real(self, name: str) -> tuple[Map, Codes]:
@@ -195,9 +196,12 @@ class _Reader:
             if node.op_type in _RENAMING:
                 value, codes = self._real(node.input[0])
                 return self.made.renamed(name, value), codes
-            if node.op_type == "MaxPool":
+            if node.op_type in _CHOOSING:
                 value, codes = self._real(node.input[0])
-                return self._largest(node, value), codes
+                try:
+                    return self._chosen(node, value), codes
+                except Refused as reason:  # it computes new numbers
+                    raise NoCodes(str(reason)) from None
         raise NoCodes(f"{self.made.label(node, name)} computes with numbers that are no codes")
 
     def _coded(self, name: str, codes: Codes, limits: Limits) -> Map:
@@ -243,9 +247,11 @@ class _Reader:
         cut = Limits(*(float(np.clip(end, low, high)) for end in limits))
         return self._of_codes(node.input[0], codes, cut)
 
-    def _largest(self, node: Any, x: Map) -> Map:
+    def _chosen(self, node: Any, x: Map) -> Map:
         """Made once of codes: of their numbers it is the same."""
         key = node.output[0], x
         if key not in self.known:
-            self.known[key] = self.made.largest(node, x)
+            largest = node.op_type == "MaxPool"
+            make = self.made.largest if largest else self.made.nearest
+            self.known[key] = make(node, x)
         return self.known[key]

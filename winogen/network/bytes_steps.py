@@ -21,12 +21,14 @@ from winogen.network.bytes_graph import (
     Largest,
     Map,
     Mean,
+    Nearest,
     Operator,
     Quantize,
     Step,
     Table,
     Window,
 )
+from winogen.network.resizing import nearest_places
 from winogen.onnx.between import Lookup
 from winogen.onnx.model import Model
 from winogen.onnx.padding import same
@@ -172,6 +174,13 @@ class Steps:
         window = self._window(self.model.attributes(node), x)
         sizes = map_sizes(self.shape(node.output[0]))
         return self.step(self.label(node, ""), Largest(window), (x,), sizes)
+
+    def nearest(self, node: Any, x: Map) -> Map:
+        """The codes of the nearest pixels."""
+        before, after = self.shape(node.input[0]), self.shape(node.output[0])
+        rows, columns = nearest_places(self.model, node, before, after)
+        op = Nearest(rows, columns)
+        return self.step(self.label(node, ""), op, (x,), map_sizes(after))
 
     def _window(self, values: Mapping[str, Any], x: Map) -> Window:
         kernel = tuple(values["kernel_shape"])

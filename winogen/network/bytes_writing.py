@@ -21,6 +21,7 @@ from winogen.network.bytes_graph import (
     Largest,
     Map,
     Mean,
+    Nearest,
     Quantize,
     Step,
     Table,
@@ -32,12 +33,14 @@ from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
 from winogen.network.schedule import Schedule
-from winogen.network.weights import spelled
+from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, as_file, spelled
 from winogen.records import Target
 
 _C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
 _WORD = 2  # bytes of an operand of products
 _SIZES = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "float": 4}  # bytes
+_DTYPES = {"int8_t": "<i1", "int16_t": "<i2", "int32_t": "<i4", "float": "<f4"}
+_LINE = 64  # bytes: in a file constants begin at a multiple of them
 
 
 class Call(NamedTuple):
@@ -46,6 +49,7 @@ class Call(NamedTuple):
     label: str
     function: str
     arguments: tuple[str, ...]
+    struct: tuple[str, str, list[str]] | None = None  # that only this call has
 
 
 class Constant(NamedTuple):
@@ -53,9 +57,25 @@ class Constant(NamedTuple):
 
     type: str
     name: str
-    numbers: int
-    rows: str
+    array: np.ndarray
     about: str
+    begin: int  # in bytes, where the weights are no C
+
+    @property
+    def numbers(self) -> int:
+        """How many there are."""
+        return int(self.array.size)
+
+    @property
+    def rows(self) -> str:
+        """Them in C."""
+        words = spelled if self.type == "float" else _integer
+        return wrapped(map(words, self.array.reshape(-1).tolist()), 4, ", ", ",")
+
+    @property
+    def data(self) -> bytes:
+        """Their bytes."""
+        return np.asarray(self.array, _DTYPES[self.type]).tobytes()
 
 
 class ByteWriter:
@@ -69,23 +89,31 @@ class ByteWriter:
         command: str,
         limit: int | None = None,
         planned: Callable[[Network], Schedule] | None = None,
+        where: str = "const",
     ):
         """Place everything.
 
+        ``where``: weights are, see `winogen.network.generate`.
         ``limit``: bytes of constants, see `chosen`; None: all is direct. ``planned``: how parts of
         floats run; None: there are none.
         """
         self.name, self.read, self.target, self.command = name, read, target, commented(command)
+        self.where = where
         self.parts: dict[int, FloatWriter] = {}  # by the numbers of their steps
         for number, step in enumerate(read.steps):
             if isinstance(step.op, Floats):
                 assert planned is not None
                 stem, network = f"{name}_float{len(self.parts)}", step.op.network
                 plan = planned(network)
-                self.parts[number] = FloatWriter(stem, network, plan, target, "const", command)
+                self.parts[number] = FloatWriter(stem, network, plan, target, where, command)
         self.part_files = {
             file: data for part in self.parts.values() for file, data in part.part_files().items()
         }
+        self.part_begins: dict[int, int] = {}  # where their weights begin, by their numbers
+        self.part_data = b""
+        for number, part in self.parts.items():
+            self.part_begins[number] = len(self.part_data)
+            self.part_data += _filled(part.weight_data)
         self._begin({})
         if limit is not None:
             self._calls()
@@ -97,6 +125,7 @@ class ByteWriter:
         self.constants: list[Constant] = []
         self.structs: list[tuple[str, str, list[str]]] = []
         self.known: dict[tuple[str, bytes], str] = {}
+        self.data = [self.part_data]  # of weights that are no C
         self._place()
 
     def _place(self) -> None:
@@ -123,6 +152,8 @@ class ByteWriter:
     @property
     def weight_bytes(self) -> int:
         """How many bytes constants take."""
+        if self.where != "const":
+            return sum(map(len, self.data))
         floats = sum(part.weight_bytes for part in self.parts.values())
         return floats + sum(one.numbers * _SIZES[one.type] for one in self.constants)
 
@@ -159,7 +190,6 @@ class ByteWriter:
             f"{name}.c": "bytes_net.c",
             f"{name}_bytes.h": "bytes.h",
             f"{name}_bytes.c": "bytes.c",
-            f"{name}_weights.c": "bytes_weights.c",
             f"{name}_test.c": "bytes_test.c",
             "Makefile": "Makefile",
             "CMakeLists.txt": "CMakeLists.txt",
@@ -167,13 +197,31 @@ class ByteWriter:
         }
         if self.tiles:
             made[f"{name}_tiles.c"] = "bytes_tiles.c"
+        if self.where == "const":
+            made[f"{name}_weights.c"] = "bytes_weights.c"
+        if self.where == "object":
+            made[f"{name}_weights.S"] = "weights.S"
         texts = {
             file: str(templates.get_template(f"network/{source}.j2").render(known))
             for file, source in made.items()
         }
         for one in self._algorithms():
             texts[f"{name}_{one.name}.h"] = one.header(f"{name}_{one.name}", self.command)
-        return {file: text.encode() for file, text in texts.items()} | self.part_files
+        contents = {file: text.encode() for file, text in texts.items()} | self.part_files
+        if self.where != "const":
+            data = b"".join(self.data)
+            whole = as_file(data) if self.where == "file" else data
+            contents[f"{name}_weights.bin"] = whole
+        return contents
+
+    def _symbols(self) -> list[tuple[str, int, int]]:
+        """Names of all that lies in the file of weights, where it begins, and its bytes."""
+        parts = [
+            (f"{part.name}_weights", self.part_begins[number], part.weight_bytes)
+            for number, part in self.parts.items()
+            if part.weight_bytes
+        ]
+        return [*parts, *((one.name, one.begin, len(one.data)) for one in self.constants)]
 
     def _algorithms(self) -> list[Tiles]:
         return sorted({one.name: one for one in self.tiles.values()}.values())
@@ -189,20 +237,27 @@ class ByteWriter:
         made = self._at(step.output)
         if isinstance(op, Floats):
             function, work = f"{self.parts[number].name}_run", f"arena + {self.works[number]}"
-            return Call(label, function, (*map(self._at, step.maps), work))
+            given = (*map(self._at, step.maps), work)
+            if self.where != "file":
+                return Call(label, function, given)
+            weights = f"WEIGHTS(float, {self.part_begins[number]})"
+            return Call(label, f"{function}_with", (weights, *given))
         if isinstance(op, Convolution):
-            layer = f"&{self._layer(number, label, op, step)}"
-            if op.depthwise:
-                return self._of(label, "depthwise", layer, *reads, made)
-            work = f"(int16_t *)(void *)(arena + {self.works[number]})"
-            tiles = self.tiles.get(number)
-            if tiles is not None:
-                words = self._constant("int16_t", f"words_{number}", tiles.words(op.weight), label)
-                return self._of(label, f"convolve_{tiles.name}", layer, words, *reads, made, work)
-            return self._of(label, "convolve", layer, *reads, made, work)
+            call = self._convolved(number, label, op, step, reads, made)
+            if self.where != "file":
+                return call
+            return call._replace(struct=self.structs.pop())  # it holds places of the weights
         if isinstance(op, Largest):
             window = f"&{self._window(number, op.window, step)}"
             return self._of(label, "largest", window, *reads, made)
+        if isinstance(op, Nearest):
+            x, y = step.reads[0], step.output
+            tables = [
+                self._constant("int32_t", f"{what}_{number}", table, label)
+                for what, table in (("rows", op.rows), ("columns", op.columns))
+            ]
+            counts = map(str, (y.height, y.width, x.width, x.channels))
+            return self._of(label, "nearest", *tables, *counts, *reads, made)
         if isinstance(op, Mean):
             window, codes = self._window(number, op.window, step), self._codes(number, op.after)
             factor, padded = spelled(op.multiplier), str(op.padded)
@@ -219,6 +274,20 @@ class ByteWriter:
             there = self._at(step.output, op.begin)
             return self._of(label, "look_up", table, *map(str, sizes), *reads, there)
         return self._end(number, label, step, op)
+
+    def _convolved(
+        self, number: int, label: str, op: Convolution, step: Step, reads: list[str], made: str
+    ) -> Call:
+        tiles, words = self.tiles.get(number), ""
+        if tiles is not None:
+            words = self._constant("int16_t", f"words_{number}", tiles.words(op.weight), label)
+        layer = f"&{self._layer(number, label, op, step)}"
+        if op.depthwise:
+            return self._of(label, "depthwise", layer, *reads, made)
+        work = f"(int16_t *)(void *)(arena + {self.works[number]})"
+        if tiles is not None:
+            return self._of(label, f"convolve_{tiles.name}", layer, words, *reads, made, work)
+        return self._of(label, "convolve", layer, *reads, made, work)
 
     def _end(self, number: int, label: str, step: Step, op: Quantize | Dequantize) -> Call:
         """What stands between numbers, or codes of the caller, and a map of codes."""
@@ -279,14 +348,15 @@ class ByteWriter:
         return name
 
     def _constant(self, kind: str, name: str, array: Any, about: str) -> str:
-        """The name of an array; equal ones are there once."""
+        """An array in C; equal ones are there once."""
         key = kind, array.tobytes()
         if key not in self.known:
-            name = self.known[key] = f"{self.name}_{name}"
-            values = array.reshape(-1).tolist()
-            words = map(spelled if kind == "float" else _integer, values)
-            rows = wrapped(words, 4, ", ", ",")
-            self.constants.append(Constant(kind, name, len(values), rows, about))
+            begin = sum(map(len, self.data))
+            one = Constant(kind, f"{self.name}_{name}", array, about, begin)
+            self.constants.append(one)
+            self.data.append(_filled(one.data))
+            there = self.where == "file"
+            self.known[key] = f"WEIGHTS({kind}, {begin})" if there else one.name
         return self.known[key]
 
     # ---- files -----------------------------------------------------------------------------------
@@ -314,11 +384,17 @@ class ByteWriter:
             ],
             "parts": [part.name for part in self.parts.values()],
             "tiles": self._algorithms(),
-            "structs": [],
+            "has_maps": False,
+            "has_arrays": False,
             "constants": self.constants,
             "layers": self.structs,
             "calls": calls,
-            "where": "const",
+            "where": self.where,
+            "symbols": self._symbols(),
+            "header": HEADER,
+            "magic": MAGIC.decode(),
+            "basis": f"0x{BASIS:X}",
+            "prime": f"0x{PRIME:X}",
             "arena_bytes": self.arena_bytes,
             "least_bytes": self.least_bytes,
             "predicted": self.predicted_error,
@@ -331,6 +407,11 @@ class ByteWriter:
                 for n, (a, y) in enumerate(zip(read.outputs, sample.expected))
             ],
         }
+
+
+def _filled(data: bytes) -> bytes:
+    """Bytes up to a multiple of a line."""
+    return data + bytes(-len(data) % _LINE)
 
 
 def _products(step: Step) -> int:

@@ -18,17 +18,18 @@ from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Repeat
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Plain, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.relayout import Relayout, turning
 from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
+from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
 from winogen.network.schedule import Kernel, Schedule
-from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, digest, packed
+from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, as_file, packed
 from winogen.onnx.loading import session_of
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference
@@ -58,6 +59,7 @@ class FloatWriter:
         self.texts: dict[str, str] = {}
         self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
         self.library = runtime.library(host_target(), "float32")
+        self.arrays = ArrayCalls(name, plan.planned, self._at, self._weight)
 
     def files(self) -> dict[str, bytes]:
         """Return everything by name."""
@@ -71,13 +73,23 @@ class FloatWriter:
         }
 
     def part_files(self) -> dict[str, bytes]:
-        """Return what a larger network calls: all but the test, and what compiles and explains."""
-        return self._code(partial(self._rendered, self._told(list(self._items()))))
+        """Return what a larger network calls: all but the test, and what compiles and explains.
+
+        Weights that are not in C lie among those of the larger network.
+        """
+        known = {**self._told(list(self._items())), "is_part": True}
+        return self._code(partial(self._rendered, known), part=True)
+
+    @property
+    def weight_data(self) -> bytes:
+        """All weights, once the files are made."""
+        return self.weights.data().tobytes() + self.halves.data().tobytes()
 
     @property
     def objects(self) -> list[str]:
         """The names of all files that are compiled, once they are made."""
-        more = ["maps"] * bool(self.structs) + ["weights"] * bool(self.weight_bytes)
+        more = ["maps"] * bool(self.structs) + ["arrays"] * bool(self.arrays.functions)
+        more += ["weights"] * (self.where == "const" and self.weight_bytes > 0)
         return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
 
     @property
@@ -94,13 +106,18 @@ class FloatWriter:
     def _rendered(self, known: Mapping[str, Any], template: str) -> bytes:
         return str(environment().get_template(f"network/{template}.j2").render(known)).encode()
 
-    def _code(self, render: Callable[[str], bytes]) -> dict[str, bytes]:
+    def _code(self, render: Callable[[str], bytes], part: bool = False) -> dict[str, bytes]:
         """The files that compute."""
         name = self.name
         contents = {f"{name}.h": render("net.h"), f"{name}.c": render("net.c")}
         contents |= {file: text.encode() for file, text in self.texts.items()}
         if self.structs:
             contents |= {f"{name}_maps.h": render("maps.h"), f"{name}_maps.c": render("maps.c")}
+        if self.arrays.functions:
+            contents[f"{name}_arrays.h"] = render("arrays.h")
+            contents[f"{name}_arrays.c"] = render("arrays.c")
+        if part and self.where != "const":
+            return contents
         return contents | self._weight_files(render)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -121,6 +138,8 @@ class FloatWriter:
         label, whole = _label(step), Rows()
         if isinstance(step.op, Relayout):
             return [self._turning(label, step, step.op)]
+        if isinstance(step.op, Plain):
+            return list(self.arrays.calls(label, step))
         if not kernels:
             return [self._moving(label, step, whole)]
         workspace = self.plan.workspaces[number]
@@ -185,7 +204,7 @@ class FloatWriter:
     def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
         """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
         planned, op = self.plan.planned, step.op
-        assert not isinstance(op, (Conv, Relayout))
+        assert not isinstance(op, (Conv, Plain, Relayout))
         struct, parts = planned.map_struct(self.library, step, part)
         more: list[str | Spot] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
@@ -278,6 +297,10 @@ class FloatWriter:
             "pairs": list(self.pairs.values()),
             "items": items,
             "uses_arena": any(_uses_arena(item) for item in items),
+            **self.arrays.told(),
+            "is_part": False,
+            "symbols": [(f"{self.name}_weights", 0, self.weight_bytes)],
+            "has_maps": bool(self.structs),
             "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
             "functions": FUNCTIONS,
             "reals": ["float"],
@@ -306,16 +329,14 @@ class FloatWriter:
         return feed, session_of(model.proto).run(names, feed), False
 
     def _weight_files(self, render: Any) -> dict[str, bytes]:
-        data = self.weights.data().tobytes() + self.halves.data().tobytes()
-        name = self.name
+        data, name = self.weight_data, self.name
         if self.where == "const" and not data:
             return {}
         if self.where == "const":
             return {f"{name}_weights.c": render("weights.c")}
         if self.where == "object":
             return {f"{name}_weights.bin": data, f"{name}_weights.S": render("weights.S")}
-        head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
-        return {f"{name}_weights.bin": head.ljust(HEADER, b"\0") + data}
+        return {f"{name}_weights.bin": as_file(data)}
 
 
 def _uses_arena(item: Call | Loop) -> bool:

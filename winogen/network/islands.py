@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
+from winogen.graph.ir import Plain
 from winogen.network.bytes_graph import Codes, Dequantize, Floats, Map, Step
 from winogen.network.bytes_steps import Steps, map_sizes
+from winogen.network.loops import is_of_images
 from winogen.network.reading import network
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.quantized import Refused, codes_of, zero_name_of
@@ -165,6 +167,16 @@ class Islands:
         outputs.sort()
         whole, names = self._model(nodes, inputs, outputs, batch)
         found = network(whole, prefix, part=True)
+        mixing = [
+            node.label
+            for node in found.graph.nodes
+            if isinstance(node.op, Plain) and not is_of_images(node.op.payload)
+        ]
+        if batch > 1 and mixing:
+            raise InvalidValue(
+                f"model: got {batch} images, which {', '.join(mixing)} may join; allowed: one "
+                "image, or layers of floats that compute each image alone"
+            )
         for name in outputs:
             sizes = [size.number for size in whole.sizes[name]]
             if prod(sizes) * batch != prod(self.made.shape(name)):

@@ -26,15 +26,20 @@ _POSITIONS: Mapping[str, Callable[[float, int], float]] = {
 }
 
 
-def with_others(model: Model) -> Any:
-    """Return the model's ModelProto in which such nodes are replaced."""
-    return _Rewriting(model).proto()
+def with_others(model: Model, part: bool = False) -> Any:
+    """Return the model's ModelProto in which such nodes are replaced.
+
+    ``part``: whether the results become codes, for which linear ones stay: their sums are added in
+    the order of onnxruntime.
+    """
+    return _Rewriting(model, part).proto()
 
 
 class _Rewriting:
     """The nodes and constants of a model while it is rewritten."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, part: bool):
+        self.part = part
         self.model, self.helper, self.taken = model, model.onnx.helper, model.names()
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
@@ -50,7 +55,6 @@ class _Rewriting:
             "Neg": self._negated,
             "ReduceMax": self._largest,
             "Resize": self._enlarged,
-            "SpaceToDepth": self._blocks,
             "Sub": self._difference,
         }
         changed = False
@@ -148,38 +152,14 @@ class _Rewriting:
             self._write("Flatten", node, [pixel], axis=1)
         return True
 
-    def _blocks(self, node: Any) -> bool:
-        """Each channel's pixels by a filter for each place in a block, then channels shuffled."""
-        sizes, block = self._sizes(node.input[0]), self.model.attributes(node)["blocksize"]
-        if sizes is None or any(size % block for size in sizes[2:]):
-            return False
-        batch, channels, height, width = sizes
-        places = block * block
-        filters = np.tile(np.eye(places, dtype=np.float32), (channels, 1))
-        weight = self._constant(filters.reshape(channels * places, 1, block, block), node.output[0])
-        spread = self._write(
-            "Conv", node, [node.input[0], weight], last=False, group=channels,
-            strides=[block, block],
-        )  # fmt: skip
-        rows, columns = height // block, width // block
-        shapes = (
-            (batch, channels, places, rows, columns),
-            (batch, channels * places, rows, columns),
-        )
-        before, after = (
-            self._constant(np.array(shape, np.int64), node.output[0]) for shape in shapes
-        )
-        parts = self._write("Reshape", node, [spread, before], last=False)
-        turned = self._write("Transpose", node, [parts], last=False, perm=[0, 2, 1, 3, 4])
-        self._write("Reshape", node, [turned, after])
-        return True
-
     def _enlarged(self, node: Any) -> bool:
         values = self.model.attributes(node)
         small, large = self._sizes(node.input[0]), self._sizes(node.output[0])
         position = values.get("coordinate_transformation_mode", "half_pixel")
         kind = values.get("mode", "nearest")
         if position not in _POSITIONS or small is None or large is None or self.model.opset < 11:
+            return False
+        if kind == "linear" and self.part:
             return False
         if len(small) != 4 or values.get("antialias", 0) or values.get("axes") is not None:
             return False

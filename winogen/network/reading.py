@@ -10,11 +10,12 @@ from typing import Any
 from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
+from winogen.network.arrays import as_array, map_of, with_loops
 from winogen.network.flat import with_convolutions
 from winogen.network.others import with_others
-from winogen.onnx.forms import FORMS
+from winogen.network.settled import settled
 from winogen.onnx.loading import load
-from winogen.onnx.model import Model
+from winogen.onnx.model import Model, fresh
 from winogen.onnx.probes import required, sized, usual_sizes
 from winogen.onnx.reading import Reading, read
 
@@ -51,7 +52,7 @@ def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None)
     """Return a model of known sizes; raises InvalidType and InvalidValue."""
     model = _sized(Model(load(source), _shapes(input_shapes)))
     _check_ends(model)
-    return model
+    return settled(model)
 
 
 def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
@@ -61,17 +62,17 @@ def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     part of another, which may have no convolution. Raises InvalidValue for a model with nodes that
     are not generated: it names each.
     """
-    model = Model(with_others(given), given.fixed)
+    model = Model(with_others(given, part), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
     reading = read(model, everywhere=True)
-    graph = _connected(model, reading)
-    _refuse(model, graph)
+    graph, reasons = with_loops(model, _connected(model, reading), reading.forms)
+    _refuse(model, graph, reasons)
     if not part and not any(isinstance(n.op, (Conv, ConvTranspose)) for n in graph.nodes):
         raise InvalidValue("model: got no convolution; allowed: a model with one at least")
     sizes = usual_sizes(model)
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
-    maps = tuple(_map(name, sizes[name], reading.forms.get(name, "")) for name in inputs)
+    maps = tuple(map_of(sizes[name]) for name in inputs)
     names = [*inputs, *(value.name for value in model.graph.output)]
     identifiers = identifiers_of(names, prefix)
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
@@ -117,18 +118,6 @@ def _check_ends(model: Model) -> None:
             )
 
 
-def _map(name: str, shape: tuple[int, ...], form: str) -> tuple[int, ...]:
-    """The shape of an input as a map or as volumes: a signal is a map of a single row."""
-    if form == "" and len(shape) in (4, 5):
-        return shape
-    if form == "row":
-        return FORMS[form].map_sizes(shape, 1)
-    raise InvalidValue(
-        f"model: got the input {name} of {len(shape)} axes; allowed: images, of 4 axes, "
-        "volumes, of 5, and signals that a convolution reads, of 3"
-    )
-
-
 def _made(model: Model) -> list[str]:
     names = [value.name for value in model.graph.output]
     for name in names:
@@ -165,13 +154,16 @@ def _connected(model: Model, reading: Reading) -> Graph:
                 f"model: got the output {value.name}, which is an input or a constant; allowed: "
                 "what nodes compute"
             )
-        if reading.forms.get(name) == "last":
-            raise InvalidValue(
-                f"model: got the output {value.name} with its channels last; allowed: NCHW"
-            )
         outputs.append(name)
+    nodes, taken = [*reading.graph.nodes], model.names()
+    for place, name in enumerate(outputs):
+        form = reading.forms.get(name)
+        if form == "last":  # the model's own order
+            shape = tuple(size.number for size in model.sizes[name])
+            outputs[place] = fresh(f"{name}.array", taken)
+            nodes.append(as_array(outputs[place], name, shape, form))
     wanted, kept = set(outputs), list[Node]()
-    for node in reversed(reading.graph.nodes):
+    for node in reversed(nodes):
         if wanted.intersection(node.outputs):
             kept.append(node)
             wanted.update(node.reads)
@@ -179,10 +171,13 @@ def _connected(model: Model, reading: Reading) -> Graph:
     return Graph(inputs, kept[::-1], outputs)
 
 
-def _refuse(model: Model, graph: Graph) -> None:
+def _refuse(model: Model, graph: Graph, reasons: Mapping[str, str]) -> None:
     strange = [node for node in graph.nodes if isinstance(node.op, (Opaque, QConv))]
     if strange:
-        listed = ", ".join(f"{node.label} ({_kind(node)})" for node in strange)
+        listed = ", ".join(
+            f"{node.label} ({_kind(node)}{_because(reasons.get(node.outputs[0]))})"
+            for node in strange
+        )
         raise InvalidValue(
             f"model: got nodes of opset {model.opset} that are not generated: {listed}; allowed: "
             "convolutions of float32 and what lies between them, see docs/network.md"
@@ -198,6 +193,10 @@ def _refuse(model: Model, graph: Graph) -> None:
 
 def _kind(node: Node) -> str:
     return str(node.op) if isinstance(node.op, Opaque) else "a convolution of bytes"
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
 
 
 def identifiers_of(names: Sequence[str], prefix: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph.chains import Chain, strip_problem
-from winogen.graph.ir import Conv
+from winogen.graph.ir import Conv, Plain
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -62,6 +62,8 @@ class Schedule:
             planner.predicted_error(problem.layer, choice, target)
             for problem, choice in self._convolutions
         ]
+        steps = self.planned.steps
+        errors += [step.op.payload.error for step in steps if isinstance(step.op, Plain)]
         return sqrt(sum(error**2 for error in errors))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,6 @@ from winogen.codegen.render import cdef, render
 from winogen.codegen.templates import wrapped
 from winogen.conv import memory
 from winogen.conv.execute import Environment, kernel
-from winogen.errors import InvalidValue
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
 from winogen.network.schedule import Kernel
@@ -24,8 +24,6 @@ MAGIC = b"winogen1"
 HEADER = 64  # bytes before the numbers of a file
 BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3  # of FNV-1a, 64 bits
 _LINE = 64  # bytes: arrays begin at a multiple of them
-# Kernels of these pack filters on any CPU: their C is portable.
-_ANYWHERE = ("neon", "sve256", "armv7", "rvv128", "wasm", "generic")
 
 
 class Part(NamedTuple):
@@ -85,6 +83,12 @@ def digest(data: bytes) -> int:
     return value
 
 
+def as_file(data: bytes) -> bytes:
+    """Return weights as the file that a program reads: its length and digest come first."""
+    head = MAGIC + len(data).to_bytes(8, "little") + digest(data).to_bytes(8, "little")
+    return head.ljust(HEADER, b"\0") + data
+
+
 def spelled(number: float) -> str:
     """Return a float32 as C spells it, exactly.
 
@@ -96,23 +100,6 @@ def spelled(number: float) -> str:
     if number in (float("inf"), float("-inf")):
         return "__builtin_inff()" if number > 0 else "-__builtin_inff()"
     return f"{number:.8e}f" if number else "0.0f"
-
-
-def check_packing(target: Target, filter_dtype: str | None = None) -> None:
-    """Raise InvalidValue for a target whose kernels cannot pack filters on this machine."""
-    if filter_dtype is not None and target.name != "generic" and not _runs_here(target):
-        raise InvalidValue(
-            f"filter_dtype: got {filter_dtype!r} for {target.name}, whose kernels pack such "
-            "filters by instructions that this CPU lacks; allowed: None, or a target of this "
-            "CPU, or generic"
-        )
-    if target.name in _ANYWHERE or _runs_here(target):
-        return
-    names = (*(one.name for one in host_targets()), *_ANYWHERE)
-    raise InvalidValue(
-        f"isa: got {target.name}, which this CPU lacks: kernels pack the filters when a network is "
-        f"generated; allowed: {', '.join(dict.fromkeys(names))}"
-    )
 
 
 def _runs_here(target: Target) -> bool:
@@ -142,4 +129,13 @@ def packed(one: Kernel, weight: Any) -> np.ndarray:
 
 
 def _foreign(spec: KernelSpec) -> Build:
-    return Build(render(spec), cdef(spec), TARGETS["generic"], (), spec.name)
+    """The kernel by portable C alone, with vectors as wide as those of its target.
+
+    How filters lie depends on widths, not on instructions. Those that load some lanes are no part
+    of packing.
+    """
+    portable = replace(
+        spec.target, name="generic", flags=(), extensions=frozenset(), masks=False, load_mask=0
+    )
+    same = replace(spec, target=portable)
+    return Build(render(same), cdef(same), TARGETS["generic"], (), spec.name)

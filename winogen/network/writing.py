@@ -18,7 +18,6 @@ from winogen.network.bytes_writing import ByteWriter
 from winogen.network.float_writing import FloatWriter
 from winogen.network.reading import loaded, network
 from winogen.network.schedule import schedule
-from winogen.network.weights import check_packing
 from winogen.onnx.loading import naming_damage
 from winogen.toolchain import host_target
 
@@ -86,7 +85,7 @@ def generate(
     default this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer of floats, as in `conv2d`: a quantized model has weights "const".
+    layer of floats, as in `conv2d`.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
@@ -120,10 +119,6 @@ def generate(
     )
     model = loaded(model_or_path, input_shapes)
     if is_quantized(model):
-        if weights != "const":
-            raise InvalidValue(
-                f"weights: got {weights!r}; allowed: 'const', as the model is of bytes"
-            )
         read_codes = read_bytes(model, name)
         if not read_codes.has_floats:
             floats = {
@@ -137,22 +132,20 @@ def generate(
                     raise InvalidValue(
                         f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
                     )
-        else:
-            check_packing(target, filter_dtype)
-        return _of_bytes(ByteWriter(name, read_codes, target, command, flash_limit, planned))
+        writer = ByteWriter(name, read_codes, target, command, flash_limit, planned, weights)
+        return _of_bytes(writer)
     if flash_limit is not None:
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
-    check_packing(target, filter_dtype)
     read = network(model, name)
     plan = planned(read)
-    writer = FloatWriter(name, read, plan, target, weights, command)
+    floats_alone = FloatWriter(name, read, plan, target, weights, command)
     return Files(
-        writer.files(),
+        floats_alone.files(),
         plan.arena_bytes,
         plan.least_bytes,
-        writer.weight_bytes,
+        floats_alone.weight_bytes,
         plan.predicted_error,
         *plan.products,
     )
