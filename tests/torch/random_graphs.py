@@ -8,6 +8,7 @@ too much, is not written. So whatever is written runs at the example's size; at 
 from __future__ import annotations
 
 import random
+import re
 import types
 from collections.abc import Callable
 from typing import Any
@@ -297,6 +298,10 @@ class Made:
             rng.choices(steps, weights)[0](graph)
         names = list(graph.values)
         out = rng.choice(OUTPUTS).format(v=names[-1], o=rng.choice(names))
+        # All is used: what is not would raise nothing at other sizes in a model that leaves it out.
+        text = " ".join([*(line.partition(" = ")[2] or line for line in graph.lines), out])
+        unused = [name for name in names if not re.search(rf"\b{name}\b", text)]
+        out = f"{out}, [{', '.join(unused)}]" if unused else out
         after = []
         plain = [name for name in graph.layers if ".double()" not in str(name)]
         if plain and rng.random() < 0.2:
