@@ -139,6 +139,8 @@ def test_torch_keeps_what_it_computes_faster(monkeypatch):
     ours = optimize(model, x)
     (row,) = report(ours).rows
     assert row.runs == "torch" and torch.equal(ours(x), model(x))
+    assert vars(ours.layers[0]).keys() == vars(model.layers[0]).keys()
+    assert ours.layers[0]._buffers == {}  # measuring left nothing behind
 
 
 def test_released_weights_are_read_where_they_are():
@@ -178,6 +180,16 @@ def test_a_layer_of_no_such_kind(kind, ours, rank):
         ours.from_module(nn.Linear(2, 2))
     with pytest.raises(InvalidValue, match="tolerance"):
         ours.from_module(kind(2, 2, 3), tolerance=-1)
+
+
+@pytest.mark.parametrize("name", ("conv1d", "conv3d", "conv_transpose1d", "conv_transpose3d"))
+@pytest.mark.parametrize(
+    "options", ({"groups": [1]}, {"algorithm": ["direct"]}, {"tolerance": [1]})
+)
+def test_lists_where_there_is_one_thing(name, options):
+    x = torch.randn(1, 2, *(5,) * int(name[-2]))
+    with pytest.raises((InvalidType, InvalidValue), match=f"{next(iter(options))}: got"):
+        getattr(winogen.torch, name)(x, torch.randn(2, 2, *(3,) * int(name[-2])), **options)
 
 
 @EVERY

@@ -6,7 +6,6 @@ is what is measured beside torch's.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from winogen.torch.drafting import MEMORY
 from winogen.torch.functional import LayerOptions
 from winogen.torch.replacing import exchange
 from winogen.torch.report import Row
+from winogen.torch.sharing import sharing
 from winogen.torch.transposed import TRANSPOSED
 
 _TILES = (4, 3, 2)  # whose filters are ever smaller, where those of the fastest are too large
@@ -207,7 +207,7 @@ def _timed(layer: Layer, options: LayerOptions, threads: int) -> Times:
     x = torch.randn(layer.shape, dtype=layer.module.weight.dtype)
     if not layer.planar:
         x = x.contiguous(memory_format=_PLANES[x.dim()])
-    theirs, ours = layer.module, copy.copy(layer.module)
+    theirs, ours = layer.module, sharing(type(layer.module), layer.module)
     exchange({"": ours}, options)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -127,8 +127,8 @@ def _convolved(
     else:
         if not torch.compiler.is_compiling():
             _check(
-                weight.shape, inner.shape, steps, tuple(before), spread, groups, algorithm,
-                frozen(tile), tolerance,
+                weight.shape, inner.shape, steps, tuple(before), spread,
+                *map(frozen, (groups, algorithm, tile, tolerance)),
             )  # fmt: skip
         tiles = [] if tile is None else [tile] if not isinstance(tile, (tuple, list)) else [*tile]
         compute = _computed if unwatched(inner, weight, bias) else convolution

@@ -154,8 +154,8 @@ def _transposed(
     else:
         if not torch.compiler.is_compiling():
             _check(
-                weight.shape, input.shape, steps, ends, more, spread, groups, algorithm,
-                frozen(tile), tolerance,
+                weight.shape, input.shape, steps, ends, more, spread,
+                *map(frozen, (groups, algorithm, tile, tolerance)),
             )  # fmt: skip
         tiles = [] if tile is None else [tile] if not isinstance(tile, (tuple, list)) else [*tile]
         compute = _computed if unwatched(input, weight, bias) else transposed_convolution
