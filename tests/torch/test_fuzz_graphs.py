@@ -1,6 +1,7 @@
 """A slice of the fuzzing in `fuzz_graphs.py`, that it would notice, and what it has found."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,9 @@ from random_graphs import Made  # noqa: E402
 from torch import nn  # noqa: E402
 
 import winogen.torch  # noqa: E402
+from winogen.graph.planning import Outlines  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
+from winogen.torch import deciding  # noqa: E402
 
 PIECES = [(0, 4), *(pytest.param(i, i + 10, marks=pytest.mark.thorough) for i in (4, 14))]
 
@@ -83,10 +86,12 @@ class Reshaped(nn.Module):
 
     def forward(self, x):
         y = self.conv(x)
-        return y.reshape(-1, 1, *y.shape[2:]), y, x, x[:, :1]
+        return y.reshape(y.shape[0] * y.shape[1], 1, *y.shape[2:]).relu(), x
 
 
-def test_outputs_of_strided_inputs_are_contiguous_as_the_models():
+def test_outputs_of_strided_inputs_are_contiguous_as_the_models(monkeypatch):
+    last = lambda sized, settings: Outlines(sized, replace(settings, layout="NHWC"))
+    monkeypatch.setattr(deciding, "faster_layout", last)
     model, around = Reshaped().eval(), torch.randn(1, 8, 12, 20)
     with every_layer():
         ours = winogen.torch.optimize(model, around[..., :10].contiguous())
@@ -96,4 +101,4 @@ def test_outputs_of_strided_inputs_are_contiguous_as_the_models():
         for one, other in zip(found, theirs):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
             assert one.is_contiguous() or not other.is_contiguous()
-        assert found[2] is x and found[3].data_ptr() == x.data_ptr()
+        assert found[1] is x
