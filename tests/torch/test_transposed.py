@@ -106,9 +106,9 @@ def test_modules_load_compile_and_notice_changes(rank):
 
 
 def test_weights_are_packed_once(monkeypatch):
-    made, plain = [], dict(transposed._MADE)
+    made, plain = [], dict(transposed.TRANSPOSED)
     monkeypatch.setitem(
-        transposed._MADE, 2, lambda *given, **how: made.append(1) or plain[2](*given, **how)
+        transposed.TRANSPOSED, 2, lambda *given, **how: made.append(1) or plain[2](*given, **how)
     )
     layer, x = winogen.torch.ConvTranspose2d(2, 4, 3, algorithm="direct"), torch.randn(1, 2, 5, 5)
     for _ in range(3):

@@ -42,6 +42,13 @@ def memory_format(layout: str, axes: int = 4) -> torch.memory_format:
     return torch.channels_last if axes == 4 else torch.channels_last_3d
 
 
+def is_planar(tensor: torch.Tensor) -> bool:
+    """Whether torch's functions give contiguous results for it: its channels do not lie last."""
+    if tensor.is_contiguous() or tensor.dim() not in (4, 5):
+        return True
+    return tensor.stride(1) >= tensor.stride(-1)
+
+
 def array(tensor: torch.Tensor, layout: str) -> np.ndarray:
     """Return a view of (N, C, H, W) with the axes in the order of ``layout``."""
     if tensor.requires_grad:

@@ -6,26 +6,32 @@ backward pass of convolutions.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, SupportsIndex
+from functools import lru_cache
+from typing import Any, ClassVar, SupportsIndex, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.weak import WeakIdKeyDictionary
 
 from winogen.conv import arguments
 from winogen.conv.api import CONVOLUTIONS
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
-from winogen.torch import activations
-from winogen.torch.functional import activation_parts, exported, takes, transformed
-from winogen.torch.packing import Stamp
+from winogen.errors import InvalidType
+from winogen.torch import activations, packing
+from winogen.torch.functional import (
+    activation_parts,
+    exported,
+    frozen,
+    takes,
+    transformed,
+    unwatched,
+)
+from winogen.torch.packing import packed_layer
+from winogen.torch.sharing import Activated, sharing
 from winogen.typing import Activation, Algorithm, IntOrInts, Padding, PaddingMode, Real, Tile
-
-_LAYERS_KEPT = 16  # of one weight tensor
-_layers: Any = WeakIdKeyDictionary()  # weight -> (stamp, {what is asked for: layer})
 
 
 def conv1d(
@@ -120,31 +126,38 @@ def _convolved(
         z = getattr(F, f"conv{rank}d")(inner, weight, bias, steps, before, spread, groups)
     else:
         if not torch.compiler.is_compiling():
-            how = {"algorithm": algorithm, "tile": tile, "tolerance": tolerance}
-            _check(rank, weight, inner, steps, before, spread, groups, how)
+            _check(
+                weight.shape, inner.shape, steps, tuple(before), spread,
+                *map(frozen, (groups, algorithm, tile, tolerance)),
+            )  # fmt: skip
         tiles = [] if tile is None else [tile] if not isinstance(tile, (tuple, list)) else [*tile]
-        z = convolution(
+        compute = _computed if unwatched(inner, weight, bias) else convolution
+        z = compute(
             inner, weight, bias, list(steps), before, list(spread), int(groups), algorithm, tiles,
             threads, tolerance,
         )  # fmt: skip
     return activations.apply(name, parameters if slopes is None else (slopes,), z)
 
 
+@lru_cache(maxsize=1024, typed=True)
 def _check(
-    rank: int, weight: Tensor, input: Tensor, stride: Any, padding: Any, dilation: Any,
-    groups: Any, how: dict[str, Any],
+    weight: tuple[int, ...], input: tuple[int, ...], stride: Any, padding: Any, dilation: Any,
+    groups: Any, algorithm: Algorithm, tile: Any, tolerance: Any,
 ) -> None:  # fmt: skip
-    """Raise InvalidType, InvalidValue or Unsupported for what is not allowed, before any work."""
+    """Raise InvalidType, InvalidValue or Unsupported for what is not allowed, before any work.
+
+    ``weight`` and ``input`` are shapes.
+    """
     asked = Options(
-        stride, tuple(padding), dilation, groups, layout=arguments.LAYOUTS[rank][0], **how
-    )
-    layer = Layer.from_options(tuple(weight.shape), "float32", asked)
+        stride, padding, dilation, groups, layout=arguments.LAYOUTS[len(weight) - 2][0],
+        algorithm=algorithm, tile=tile, tolerance=tolerance,
+    )  # fmt: skip
+    layer = Layer.from_options(tuple(weight), "float32", asked)
     Request.from_options(layer, asked)
-    layer.problem(tuple(input.shape))
+    layer.problem(tuple(input))
 
 
-@torch.library.custom_op("winogen::convolution", mutates_args=(), device_types="cpu")
-def convolution(
+def _computed(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -157,7 +170,7 @@ def convolution(
     threads: int | None,
     tolerance: float | None,
 ) -> Tensor:
-    """The operator: padding with zeros, as much before as behind each axis; no ``tile``: []."""
+    """What the operator computes."""
     rank, last = len(stride), _is_last(input)
     layout = arguments.LAYOUTS[rank][last]
     options = {
@@ -179,41 +192,31 @@ def convolution(
     return torch.from_numpy(np.moveaxis(y, -1, 1))
 
 
+@torch.library.custom_op("winogen::convolution", mutates_args=(), device_types="cpu")
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+    algorithm: str,
+    tile: list[int],
+    threads: int | None,
+    tolerance: float | None,
+) -> Tensor:
+    """The operator: padding with zeros, as much before as behind each axis; no ``tile``: []."""
+    return _computed(
+        input, weight, bias, stride, padding, dilation, groups, algorithm, tile, threads, tolerance
+    )
+
+
 def _is_last(input: Tensor) -> bool:
     """Whether a tensor has its channels last."""
     if input.dim() != 5 or input.is_contiguous():
         return False
     return input.is_contiguous(memory_format=torch.channels_last_3d)
-
-
-def packed_layer(made: Any, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
-    """Return the layer of a class with packed weights, made again where a tensor has other numbers
-    than then.
-    """
-    arrays = [None if one is None else one.detach().numpy() for one in (weight, bias)]
-    stamp, layers = _layers.get(weight, (None, {}))
-    if not _holds(stamp, weight):
-        stamp, layers = _stamp(weight), {}
-        _layers[weight] = stamp, layers
-    key = (made, *options.values())
-    other, layer = layers.get(key, (None, None))
-    if layer is None or not _holds(other, bias):
-        if len(layers) >= _LAYERS_KEPT:
-            layers.clear()
-        layer = made(*arrays, **options)
-        layers[key] = _stamp(bias), layer
-    return layer
-
-
-def _stamp(tensor: Tensor | None) -> Stamp | None:
-    # Optimizers may change what is trained behind torch's back: only a copy shows that.
-    return None if tensor is None else Stamp(tensor, copy=tensor.requires_grad)
-
-
-def _holds(stamp: Stamp | None, tensor: Tensor | None) -> bool:
-    if stamp is None or tensor is None:
-        return stamp is None and tensor is None
-    return stamp.holds(tensor) and (not tensor.requires_grad or stamp.agrees(tensor))
 
 
 @convolution.register_fake
@@ -251,19 +254,57 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 convolution.register_autograd(_backward, setup_context=_setup)
 
 
-class Asking:
-    """What `Conv1d`, `Conv3d` and transposed layers share: an activation and options, kept as
-    attributes.
-    """
+_Kind = TypeVar("_Kind", bound="Asking")
+
+
+class Asking(Activated):
+    """What `Conv1d`, `Conv3d` and transposed layers share: options, kept as an attribute."""
 
     rank: ClassVar[int]
 
     def _ask(self, activation: Any, **options: Any) -> None:
-        self.activation, self.options = None, options
-        name, _, slopes = activation_parts(activation)
-        if slopes is not None and name == "prelu":
-            activation = (name, slopes)
-        object.__setattr__(self, "activation", activation)
+        self.options = options
+        self.activation = activation
+
+    @classmethod
+    def from_module(
+        cls: type[_Kind],
+        module: Any,
+        *,
+        # parameters: activation algorithm tile threads tolerance
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        threads: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+    ) -> _Kind:
+        """Return a layer that shares the parameters of torch's ``module``; options as for the
+        class.
+
+        Hooks and parametrizations of ``module`` stay behind, with the module. Raises InvalidType
+        for another kind of layer, and what the class raises.
+        """
+        if not isinstance(module, cls._plain):
+            raise InvalidType(
+                f"module: got {type(module).__name__}; allowed: an nn.{cls._plain.__name__}"
+            )
+        options: Any = {
+            "algorithm": algorithm, "tile": tile, "threads": threads, "tolerance": tolerance
+        }  # fmt: skip
+        cls.check(module, **options)
+        made: _Kind = sharing(cls, module)
+        made._ask(activation, **options)
+        return made
+
+    def repack(self: Any) -> None:
+        """Pack the weights anew before the next call; see `Conv2d.repack`."""
+        packing.forget_layers(self.weight)
+
+    def _named_options(self) -> dict[str, Any]:
+        """The options that are not the defaults."""
+        defaults = {"algorithm": "auto"}
+        return {name: v for name, v in self.options.items() if v != defaults.get(name)}
 
     @classmethod
     def check(cls, layer: Any, **options: Any) -> None:
@@ -280,10 +321,6 @@ class Asking:
     def _check(cls, layer: Any, asked: Options) -> None:
         """Raise as `check` does; ``asked``: all that is asked of the layer."""
         Request.from_options(Layer.from_options(tuple(layer.weight.shape), "float32", asked), asked)
-
-    def _get_name(self) -> str:
-        """Told apart from torch's in a printed model."""
-        return f"winogen.torch.{type(self).__name__}"
 
     def forward(self: Any, input: Tensor) -> Tensor:
         """Return the output of ``input``, with or without a batch."""
@@ -305,6 +342,7 @@ class Conv1d(Asking, nn.Conv1d):
     """
 
     rank = 1
+    _plain = nn.Conv1d
 
     def __init__(
         self,
@@ -333,6 +371,7 @@ class Conv3d(Asking, nn.Conv3d):
     """
 
     rank = 3
+    _plain = nn.Conv3d
 
     def __init__(
         self,

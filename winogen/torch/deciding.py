@@ -36,7 +36,7 @@ from winogen.torch.report import Budget, Row
 Shape = tuple[int, ...]
 
 # Without a tolerance, a layer may be off by so many times its predicted error.
-_LIKELY = 10.0
+LIKELY = 10.0
 # Limits of memory that a report compares, in terms of the weights.
 _BUDGETS = (1, 3, 9)
 
@@ -131,7 +131,7 @@ def decide(
                 times[key] = _timed(node, *plans[node.output])
     for node, key in zip(convolutions, keys):
         row = _row(node, *plans[node.output], times[key])
-        allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
+        allowed[node.output] = tolerance or LIKELY * (row.error or 0.0)
         if times[key].is_lost and not uncut:
             excluded.add(node.output)
             row = row.left_to_torch("torch is faster")

@@ -316,6 +316,15 @@ def _watched() -> bool:
     )
 
 
+def unwatched(*tensors: Tensor | None) -> bool:
+    """Whether a call needs no operator, for nobody looks at it: no trace and no gradient."""
+    if _watched() or not all(type(one) in _PLAIN for one in tensors):
+        return False
+    return not torch.is_grad_enabled() or not any(
+        one is not None and one.requires_grad for one in tensors
+    )
+
+
 def exported() -> bool:
     """Whether a call is written down for others, who may know torch's functions only."""
     if torch.compiler.is_compiling():  # dynamo does not look into the other question

@@ -8,11 +8,10 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor, nn
 
-from winogen.errors import Unsupported
-from winogen.records.activations import spelled
 from winogen.torch import packing
-from winogen.torch.functional import LayerOptions, LayerRequest, activation_parts, call, frozen
+from winogen.torch.functional import LayerOptions, LayerRequest, call, frozen
 from winogen.torch.settings import settings
+from winogen.torch.sharing import Activated, sharing
 from winogen.typing import (
     Activation,
     Algorithm,
@@ -35,7 +34,7 @@ _ASKED = frozenset(
 )
 
 
-class Conv2d(nn.Conv2d):
+class Conv2d(Activated, nn.Conv2d):
     """An `nn.Conv2d` that computes with winogen's kernels.
 
     It has the parameters and the ``state_dict`` of `nn.Conv2d`, so either loads what the other
@@ -70,6 +69,8 @@ class Conv2d(nn.Conv2d):
     <All keys matched successfully>
     """
 
+    _plain = nn.Conv2d
+
     def __init__(
         self,
         in_channels: int,
@@ -102,7 +103,8 @@ class Conv2d(nn.Conv2d):
         tolerance: Real | None = None,
         # end
     ):
-        super().__init__(
+        nn.Conv2d.__init__(
+            self,
             in_channels,
             out_channels,
             kernel_size,
@@ -146,9 +148,7 @@ class Conv2d(nn.Conv2d):
 
         Hooks and parametrizations of ``module`` stay behind, with the module.
         """
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)
-        _share(made, module)
+        made: Conv2d = sharing(cls, module)
         options = LayerOptions(
             # arguments: algorithm ... border workspace_limit tolerance threads
             algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
@@ -163,28 +163,10 @@ class Conv2d(nn.Conv2d):
         self.activation = activation
         settings(*self._wanted.plain()).check(tuple(self.weight.shape))
 
-    @property
-    def activation(self) -> Any:
-        """What is done to the sums, as `winogen.conv2d` takes it."""
-        name, parameters = self._activation
-        return (name, self.slopes) if name == "prelu" else spelled(name, parameters)
-
-    @activation.setter
-    def activation(self, activation: Any) -> None:
-        name, parameters, slopes = activation_parts(activation)
-        if isinstance(slopes, nn.Parameter):
-            self.slopes = slopes
-        else:
-            self.register_buffer("slopes", slopes)
-        self._activation = (name, parameters)
-
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "activation":  # which nn.Module would take for a submodule
-            return object.__setattr__(self, name, value)
         super().__setattr__(name, value)
         if name in _ASKED and self.__dict__.keys() >= _ASKED:
             self.__dict__["_wanted"] = self._collected()
-        return None
 
     def _collected(self) -> LayerRequest:
         """What a call asks for; made whenever a part of it is set, and not at every call."""
@@ -212,18 +194,6 @@ class Conv2d(nn.Conv2d):
             weight, bias = self.weight, self.bias
         return call(input, weight, bias, slopes, add, add_after, request)
 
-    def __prepare_scriptable__(self) -> nn.Module:
-        """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""
-        if self._activation[0] is not None:
-            raise Unsupported(
-                f"torch.jit.script: got a winogen.torch.Conv2d with activation {self.activation!r};"
-                " allowed: one without, or torch.jit.trace, torch.export and torch.compile"
-            )
-        plain = nn.Conv2d.__new__(nn.Conv2d)
-        nn.Module.__init__(plain)
-        _share(plain, self)
-        return plain
-
     def repack(self) -> None:
         """Pack the weights anew before the next call.
 
@@ -233,17 +203,6 @@ class Conv2d(nn.Conv2d):
         call that needs gradients.
         """
         packing.repack(self.weight)
-
-    def _get_name(self) -> str:
-        """Told apart from `nn.Conv2d` in a printed model."""
-        return "winogen.torch.Conv2d"
-
-    def extra_repr(self) -> str:
-        """The module's line in a printed model."""
-        name, parameters = self._activation
-        asked = [] if name is None else [f"activation={spelled(name, parameters)!r}"]
-        asked += [f"{name}={value!r}" for name, value in self._named_options().items()]
-        return ", ".join([super().extra_repr(), *asked])
 
     def _named_options(self) -> dict[str, Any]:
         """The options that are not the defaults."""
@@ -270,14 +229,3 @@ class Conv2d(nn.Conv2d):
         self.options = LayerOptions(
             **{n: frozen(v) for n, v in options.items() if n not in unknown}
         )
-
-
-def _share(made: nn.Conv2d, module: nn.Conv2d) -> None:
-    """Give a layer the parameters and the geometry of another."""
-    for name in (
-        "in_channels out_channels kernel_size stride padding dilation transposed "
-        "output_padding groups padding_mode _reversed_padding_repeated_twice training"
-    ).split():
-        setattr(made, name, getattr(module, name))
-    for name in ("weight", "bias"):
-        made.register_parameter(name, getattr(module, name))

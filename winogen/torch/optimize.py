@@ -102,9 +102,9 @@ def optimize(
 
     And whatever the model raises on the example.
 
-    Where a model can't be traced, because it keeps state, or decides by its numbers, every
-    `nn.Conv2d` in it is replaced by a `winogen.torch.Conv2d`; where even that differs, the copy is
-    left alone. `winogen.torch.report` tells what became of a model.
+    Where a model can't be traced, because it keeps state, or decides by its numbers, convolutions
+    of all kinds in it are replaced by the layers of `winogen.torch` that are faster; where even
+    that differs, the copy is left alone. `winogen.torch.report` tells what became of a model.
     """
     inputs = _inputs("example_inputs", example_inputs)
     _check(model, inputs)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
+from winogen.torch.arrays import is_planar
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
 from winogen.torch.releasing import release
@@ -30,7 +31,7 @@ class Fast:
     body: fx.GraphModule  # tensors of a call in, a tuple of leaves out
     calls: Calls
     structure: CallStructure  # of what the model returns
-    planar: tuple[bool, ...]  # leaves that the model returns contiguous for contiguous inputs
+    planar: tuple[bool, ...]  # leaves that the model returns contiguous for planar inputs
     guard: SizeGuard | None = None
 
 
@@ -119,11 +120,15 @@ class Optimized(nn.Module):
 
     def _returned(self, fast: Fast, tensors: list[Tensor], leaves: Any) -> Any:
         """What the model returns: contiguous where the model's is."""
-        if any(fast.planar) and all(tensor.is_contiguous() for tensor in tensors):
+        whole = all(tensor.is_contiguous() for tensor in tensors)
+        strided = not (whole or torch.compiler.is_compiling()) and all(map(is_planar, tensors))
+        if any(fast.planar) and (whole or strided):
+            # What lies as an input does, because it is a view of it, stays one.
+            given = {_memory(tensor) for tensor in tensors} if strided else ()
             made: dict[int, Tensor] = {}  # once of a tensor that is returned twice
             leaves = [
                 made.setdefault(id(leaf), leaf.contiguous())
-                if planar and isinstance(leaf, Tensor)
+                if planar and isinstance(leaf, Tensor) and not (given and _memory(leaf) in given)
                 else leaf
                 for leaf, planar in zip(leaves, fast.planar)
             ]
@@ -297,3 +302,8 @@ class _Seen:
     def _stamp(self) -> tuple[int, int, list[int]]:
         versions = sum([t._version for t in self.tensors])
         return sum(map(len, self.hooks)), versions, [t.data_ptr() for t in self.tensors]
+
+
+def _memory(tensor: Tensor) -> int:
+    """Where the memory begins that a tensor is a view of."""
+    return tensor.untyped_storage().data_ptr()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from winogen.conv import Conv2d
 from winogen.torch.settings import LayerSettings
@@ -199,3 +200,46 @@ def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout2d, threa
     apart = weight.reshape(groups, filters // groups, channels, *kernel)
     turned = apart.swapaxes(1, 2)[..., ::-1, ::-1].reshape(groups * channels, -1, *kernel)
     return Conv2d(turned, layout=layout, threads=threads, **settings.options())
+
+
+# --- layers of other axes than two, and transposed ones
+
+_LAYERS_KEPT = 16  # of one weight tensor
+_others: Any = WeakIdKeyDictionary()  # weight -> (stamp, {what is asked for: layer})
+
+
+def packed_layer(
+    made: Any, weight: torch.Tensor, bias: torch.Tensor | None, options: dict[str, Any]
+) -> Any:
+    """Return the layer of a class with packed weights, made again where a tensor has other numbers
+    than then.
+    """
+    arrays = [None if one is None else one.detach().numpy() for one in (weight, bias)]
+    stamp, layers = _others.get(weight, (None, {}))
+    if not _holds(stamp, weight):
+        stamp, layers = _stamp(weight), {}
+        _others[weight] = stamp, layers
+    key = (made, *options.values())
+    other, layer = layers.get(key, (None, None))
+    if layer is None or not _holds(other, bias):
+        if len(layers) >= _LAYERS_KEPT:
+            layers.clear()
+        layer = made(*arrays, **options)
+        layers[key] = _stamp(bias), layer
+    return layer
+
+
+def _stamp(tensor: torch.Tensor | None) -> Stamp | None:
+    # Optimizers may change what is trained behind torch's back: only a copy shows that.
+    return None if tensor is None else Stamp(tensor, copy=tensor.requires_grad)
+
+
+def _holds(stamp: Stamp | None, tensor: torch.Tensor | None) -> bool:
+    if stamp is None or tensor is None:
+        return stamp is None and tensor is None
+    return stamp.holds(tensor) and (not tensor.requires_grad or stamp.agrees(tensor))
+
+
+def forget_layers(weight: torch.Tensor) -> None:
+    """Forget what `packed_layer` made of ``weight``."""
+    _others.pop(weight, None)

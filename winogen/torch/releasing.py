@@ -20,8 +20,8 @@ from winogen.errors import OutOfMemory
 from winogen.kernels.work import round_up
 from winogen.records.machine import LINE
 from winogen.torch.filters import as_tensor, filters_of, seen, with_filters
-from winogen.torch.module import Conv2d
 from winogen.torch.segment_op import SegmentModule
+from winogen.torch.sharing import Activated
 
 
 def release(model: nn.Module, body: nn.Module | None) -> None:
@@ -31,7 +31,7 @@ def release(model: nn.Module, body: nn.Module | None) -> None:
     OutOfMemory.
     """
     if body is None:
-        released([module.weight for module in model.modules() if type(module) is Conv2d])
+        released([module.weight for module in model.modules() if isinstance(module, Activated)])
         return
     segments = [module.segment for module in body.modules() if isinstance(module, SegmentModule)]
     filters = [list(map(as_tensor, filters_of(one.graph))) for one in segments]

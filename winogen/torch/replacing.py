@@ -81,7 +81,7 @@ def replace(
         # end
     )  # fmt: skip
     alike = LayerOptions(**{name: getattr(options, name) for name in _SHARED})
-    types = tuple(_OURS) if alike == options else (nn.Conv2d,)
+    types = KINDS if alike == options else (nn.Conv2d,)
     exchange(replaceable(model, exclude, types), options)
     return model
 
@@ -94,6 +94,7 @@ _OURS: dict[type, type] = {
     nn.ConvTranspose2d: ConvTranspose2d,
     nn.ConvTranspose3d: ConvTranspose3d,
 }
+KINDS = tuple(_OURS)
 _SHARED = ("algorithm", "tile", "threads", "tolerance")  # options that all of them have
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -13,15 +13,17 @@ from torch import nn
 from winogen.codegen.transform import Transform
 from winogen.conv.choice import Choice, transform_of
 from winogen.graph import Convolution, Graph, Node
+from winogen.torch import alone
+from winogen.torch.alone import Layer
 from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
 from winogen.torch.copies import restored
-from winogen.torch.deciding import Decision, decide
+from winogen.torch.deciding import LIKELY, Decision, decide
 from winogen.torch.drafting import MEMORY
 from winogen.torch.functional import LayerOptions
 from winogen.torch.layers import conv_of_module
-from winogen.torch.replacing import exchange, replaceable
+from winogen.torch.replacing import KINDS, exchange, replaceable
 from winogen.torch.report import Budget, Row
 from winogen.torch.translate import is_changed
 from winogen.typing import Algorithm
@@ -41,11 +43,13 @@ def swap(
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
     seen = _seen(model, calls, exclude)
-    kinds = dict.fromkeys(one.module.weight.dtype for one in seen.values())
+    others = {name: one for name, one in seen.items() if type(one.module) is not nn.Conv2d}
+    maps = {name: one for name, one in seen.items() if name not in others}
+    kinds = dict.fromkeys(one.module.weight.dtype for one in maps.values())
     rows: list[Row] = []
     total = Decision("NHWC", set(), ())
     for kind in kinds:
-        layers = {name: one for name, one in seen.items() if one.module.weight.dtype == kind}
+        layers = {name: one for name, one in maps.items() if one.module.weight.dtype == kind}
         limit = memory_limit
         if limit is not None:  # every type has its share
             limit = limit * _weight_bytes(layers.values()) // _weight_bytes(seen.values())
@@ -62,7 +66,18 @@ def swap(
             allowed=total.allowed | decision.allowed,
             budgets=_joined(total.budgets, decision.budgets),
         )
-    return model, total
+    times = memory_limit and memory_limit / max(1, _weight_bytes(seen.values()))
+    found = alone.decided(others, tolerance, threads, times)
+    for name, one in found.items():
+        rows.append(one.row)
+        if one.options is not None:
+            exchange({name: others[name].module}, one.options)
+            total.allowed[name] = tolerance or LIKELY * (one.row.error or 0.0)
+    weights = total.weight_bytes + _weight_bytes(others.values())
+    order = list(seen)
+    rows.sort(key=lambda row: order.index(row.name))
+    budgets = () if others else total.budgets  # which say what all layers take
+    return model, replace(total, rows=tuple(rows), weight_bytes=weights, budgets=budgets)
 
 
 def _options(choice: Choice, kernel: tuple[int, ...]) -> LayerOptions:
@@ -82,7 +97,15 @@ def _moduli(one: Transform) -> list[str]:
     return [text if text == "inf" else f"x - ({text})" for text in one.points]
 
 
-def _weight_bytes(layers: Collection[_Layer]) -> int:
+def _is_last(x: torch.Tensor) -> bool:
+    """Whether a tensor has its channels last, as layers of winogen understand it."""
+    forms = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if x.dim() not in forms or x.is_contiguous():
+        return False
+    return x.is_contiguous(memory_format=forms[x.dim()])
+
+
+def _weight_bytes(layers: Collection[Layer]) -> int:
     return sum(layer.module.weight.nbytes for layer in layers)
 
 
@@ -100,14 +123,8 @@ def _joined(budgets: tuple[Budget, ...], others: tuple[Budget, ...]) -> tuple[Bu
     )
 
 
-class _Layer(NamedTuple):
-    module: nn.Conv2d
-    shape: tuple[int, ...]  # of its first input
-    planar: bool
-
-
 def _decided(
-    layers: dict[str, _Layer], tolerance: float | None, threads: int | None, limit: int | None
+    layers: dict[str, Layer], tolerance: float | None, threads: int | None, limit: int | None
 ) -> Decision:
     """Return how layers of one type run, each alone."""
     nodes: list[Node] = []
@@ -132,21 +149,25 @@ def _decided(
     )
 
 
-def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str, _Layer]:
+def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str, Layer]:
     """The called convolutions whose type alone says what they compute."""
-    seen: dict[str, _Layer] = {}
+    seen: dict[str, Layer] = {}
     handles = []
 
-    def watch(name: str, module: nn.Conv2d) -> None:
+    def watch(name: str, module: Any) -> None:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             x = args[0] if args else kwargs.get("input")
-            if isinstance(x, torch.Tensor) and x.dim() == 4 and name not in seen:
-                seen[name] = _Layer(module, tuple(x.shape), x.is_contiguous())
+            if not isinstance(x, torch.Tensor) or name in seen or not x.numel():
+                return
+            if x.dim() == module.weight.dim() - 1:
+                x = x.unsqueeze(0)
+            if x.dim() == module.weight.dim():
+                seen[name] = Layer(module, tuple(x.shape), not _is_last(x))
 
         handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
-    for name, module in replaceable(model, exclude).items():
-        if not is_changed(module):
+    for name, module in replaceable(model, exclude, KINDS).items():
+        if not is_changed(module) and module.weight.dtype in (torch.float32, torch.float64):
             watch(name, module)
     try:
         with torch.no_grad(), restored(model):

@@ -7,6 +7,7 @@ One operator serves all. Activations are left to torch, gradients to torch's own
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -22,11 +23,19 @@ from winogen.conv.options import Options
 from winogen.conv.phases import outputs
 from winogen.conv.transposed_problem import TransposedLayer
 from winogen.torch import activations
-from winogen.torch.axes import Asking, packed_layer
-from winogen.torch.functional import activation_parts, exported, takes, transformed
+from winogen.torch.axes import Asking
+from winogen.torch.functional import (
+    activation_parts,
+    exported,
+    frozen,
+    takes,
+    transformed,
+    unwatched,
+)
+from winogen.torch.packing import packed_layer
 from winogen.typing import Activation, Algorithm, IntOrInts, Real, Tile
 
-_MADE = {made.rank: made for made in (OfSignals, OfImages, OfVolumes)}
+TRANSPOSED = {made.rank: made for made in (OfSignals, OfImages, OfVolumes)}
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
@@ -144,18 +153,68 @@ def _transposed(
         z = made(input, weight, bias, steps, ends, more, groups, spread)
     else:
         if not torch.compiler.is_compiling():
-            asked = Options(
-                steps, ends, spread, groups, layout=arguments.LAYOUTS[rank][0],
-                algorithm=algorithm, tile=tile, tolerance=tolerance,
+            _check(
+                weight.shape, input.shape, steps, ends, more, spread,
+                *map(frozen, (groups, algorithm, tile, tolerance)),
             )  # fmt: skip
-            layer = TransposedLayer.of(tuple(weight.shape), "float32", asked, more)
-            layer.problem(tuple(input.shape))
         tiles = [] if tile is None else [tile] if not isinstance(tile, (tuple, list)) else [*tile]
-        z = transposed_convolution(
+        compute = _computed if unwatched(input, weight, bias) else transposed_convolution
+        z = compute(
             input, weight, bias, list(steps), list(ends), list(more), list(spread), int(groups),
             algorithm, tiles, threads, tolerance,
         )  # fmt: skip
     return activations.apply(name, parameters if slopes is None else (slopes,), z)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _check(
+    weight: tuple[int, ...], input: tuple[int, ...], stride: Any, padding: Any, more: Any,
+    dilation: Any, groups: Any, algorithm: Algorithm, tile: Any, tolerance: Any,
+) -> None:  # fmt: skip
+    """Raise InvalidType, InvalidValue or Unsupported for what is not allowed, before any work.
+
+    ``weight`` and ``input`` are shapes.
+    """
+    asked = Options(
+        stride, padding, dilation, groups, layout=arguments.LAYOUTS[len(weight) - 2][0],
+        algorithm=algorithm, tile=tile, tolerance=tolerance,
+    )  # fmt: skip
+    TransposedLayer.of(tuple(weight), "float32", asked, more).problem(tuple(input))
+
+
+def _computed(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    output_padding: list[int],
+    dilation: list[int],
+    groups: int,
+    algorithm: str,
+    tile: list[int],
+    threads: int | None,
+    tolerance: float | None,
+) -> Tensor:
+    """What the operator computes."""
+    rank, last = len(stride), _is_last(input)
+    options = {
+        "stride": tuple(stride),
+        "padding": tuple(padding),
+        "output_padding": tuple(output_padding),
+        "dilation": tuple(dilation),
+        "groups": groups,
+        "layout": arguments.LAYOUTS[rank][last],
+        "algorithm": algorithm,
+        "tile": None if not tile else tile[0] if len(tile) == 1 else tuple(tile),
+        "threads": torch.get_num_threads() if threads is None else threads,
+        "tolerance": tolerance,
+    }
+    data = input.detach().numpy()
+    layer = packed_layer(TRANSPOSED[rank], weight, bias, options)
+    if not last:
+        return torch.from_numpy(layer(data))
+    return torch.from_numpy(np.moveaxis(layer(np.moveaxis(data, 1, -1)), -1, 1))
 
 
 @torch.library.custom_op("winogen::transposed_convolution", mutates_args=(), device_types="cpu")
@@ -174,24 +233,10 @@ def transposed_convolution(
     tolerance: float | None,
 ) -> Tensor:
     """The operator; no ``tile``: []."""
-    rank, last = len(stride), _is_last(input)
-    options = {
-        "stride": tuple(stride),
-        "padding": tuple(padding),
-        "output_padding": tuple(output_padding),
-        "dilation": tuple(dilation),
-        "groups": groups,
-        "layout": arguments.LAYOUTS[rank][last],
-        "algorithm": algorithm,
-        "tile": None if not tile else tile[0] if len(tile) == 1 else tuple(tile),
-        "threads": torch.get_num_threads() if threads is None else threads,
-        "tolerance": tolerance,
-    }
-    data = input.detach().numpy()
-    layer = packed_layer(_MADE[rank], weight, bias, options)
-    if not last:
-        return torch.from_numpy(layer(data))
-    return torch.from_numpy(np.moveaxis(layer(np.moveaxis(data, 1, -1)), -1, 1))
+    return _computed(
+        input, weight, bias, stride, padding, output_padding, dilation, groups, algorithm, tile,
+        threads, tolerance,
+    )  # fmt: skip
 
 
 def _is_last(input: Tensor) -> bool:
@@ -263,6 +308,7 @@ class ConvTranspose1d(_Transposed, nn.ConvTranspose1d):
     """
 
     rank = 1
+    _plain = nn.ConvTranspose1d
 
     def __init__(
         self,
@@ -293,6 +339,7 @@ class ConvTranspose2d(_Transposed, nn.ConvTranspose2d):
     """
 
     rank = 2
+    _plain = nn.ConvTranspose2d
 
     def __init__(
         self,
@@ -318,6 +365,7 @@ class ConvTranspose3d(_Transposed, nn.ConvTranspose3d):
     """
 
     rank = 3
+    _plain = nn.ConvTranspose3d
 
     def __init__(
         self,
