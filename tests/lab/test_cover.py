@@ -17,6 +17,7 @@ from winogen.records import TARGETS, Precision
 from winogen.tuning.layers import BenchLayer
 
 LAYER = BenchLayer.from_dict({"name": "a", "input": [1, 16, 12, 12], "weight": [16, 16, 3, 3]})
+SIGNAL = BenchLayer.from_dict({"name": "b", "input": [1, 16, 12], "weight": [16, 16, 3]})
 AVX2 = TARGETS["avx2"]
 
 
@@ -107,6 +108,11 @@ def test_targets_and_kinds_are_covered_apart(found):
     assert {"avx512+amx+vnni bytes", "avx2+avxvnni bytes", "sse2 bytes"} <= groups
     for step in cover(found, 0.02):
         assert step.kernel.target.name == step.group.split("+")[0].split()[0]
+
+
+def test_signals_have_no_kernels_of_bytes():
+    groups = {one.group for one in instances([SIGNAL], (1,))}
+    assert "avx2" in groups and not any(group.endswith("bytes") for group in groups)
 
 
 def test_the_list_has_what_computes_every_layer():

@@ -25,7 +25,7 @@ from winogen.graph import (
     cut,
     maps,
 )
-from winogen.graph.ir import Joined, Node, QConv, Scaled
+from winogen.graph.ir import Joined, Node, Plain, QConv, Scaled
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.graph.relayout import Relayout
@@ -461,7 +461,7 @@ def _numbers(
         *place(step.output),
     )
     op = step.op
-    assert not isinstance(op, (QConv, Relayout))  # a node of its own; only in plans
+    assert not isinstance(op, (QConv, Relayout, Plain))  # a node of its own; others' plans
     if isinstance(op, Conv):
         mode = PADDING_MODES.index(op.padding_mode)
         sizes = (*op.stride[-2:], *op.dilation[-2:], *_pads(op.padding[-4:]), op.groups, mode)
@@ -480,7 +480,7 @@ def _deep(step: Step) -> tuple[int, ...]:
     if isinstance(op, Conv):
         deep = len(op.stride) == 3
         return (0, 0, op.stride[0], op.dilation[0], *op.padding[:2]) if deep else (0, *flat)
-    assert not isinstance(op, (QConv, Relayout))
+    assert not isinstance(op, (QConv, Relayout, Plain))
     if step.planes or len(step.shape) == 4:
         return (int(step.planes), *flat)
     kernel, stride, padding, dilation = maps.seen_by(op)

@@ -125,7 +125,8 @@ def instances(layers: list[BenchLayer], batches: Iterable[int] = BATCHES) -> Ite
     for place in places(BYTE_PLACES):
         for layer, layout, numbers in product(layers, LAYOUTS, NUMBERS):
             problem = layer.with_batch(batches[0]).problem(layout, "uint8")
-            ways = tuple(byte_ways(problem, numbers, place))
+            planes = problem.layer.rank == 2  # bytes have no other layers
+            ways = tuple(byte_ways(problem, numbers, place)) if planes else ()
             if ways:
                 yield Instance(f"{spelled(place.target)} bytes", ways)
 
