@@ -4,7 +4,7 @@ typedef struct winogen_map {
     int64_t kind;                                       /* see `winogen_map_kinds` */
     int64_t planar;                                     /* whether the layout is NCHW */
     int64_t channels;                                   /* that it reads */
-    int64_t planes;                                     /* of a volume's channel, each one of these */
+    int64_t planes;                                     /* of a channel, in volumes */
     int64_t kernel_h, kernel_w;                         /* of windows; else factors */
     int64_t stride_h, stride_w, pad_top, pad_left;      /* of windows; cropped */
     int64_t dilation_h, dilation_w;

@@ -239,6 +239,9 @@ def test_a_tolerance_takes_tiles_of_them_where_they_are_fastest():
         files = standalone((1, 256, 14, 14), (256, 256, 3, 3), tolerance=tolerance, **given)
         title = files["one.c"][:2000]
         assert ("Winograd convolution, products of float16" in title) == takes
+    # Who names float16 and no tolerance gets its error, not that of a tile.
+    files = standalone((1, 256, 14, 14), (256, 256, 3, 3), product_dtype="float16", **given)
+    assert "Winograd" not in files["one.c"][:2000] and "float16" in files["one.c"]
 
 
 def test_a_cpu_without_them_says_so(monkeypatch):

@@ -31,6 +31,7 @@ def environment() -> Any:
         rank=2,
         image_of=image_of,
         blended=blended,
+        fitted=fitted,
         crossed=crossed,
         grouped=grouped,
         instances=instances,
@@ -80,6 +81,19 @@ def wrapped(items: Iterable[str], indent: int, separator: str = " ", last: str =
         else:
             line = f"{line} {word}" if line else word
     return textwrap.indent("\n".join([*lines, line]), " " * indent)
+
+
+def fitted(line: str) -> str:
+    """Return a call or the head of a function in lines of at most 100 columns.
+
+    >>> print(fitted("run(" + "x" * 50 + ", " + "y" * 50 + ");").replace("x" * 50, "x"))
+    run(x,
+        yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy);
+    """
+    if len(line) <= _COLUMNS:
+        return line
+    head, arguments = line[: line.index("(") + 1], line[line.index("(") + 1 :]
+    return head + wrapped(arguments.split(", "), len(head), ", ").lstrip()
 
 
 def numbers(values: Iterable[int], indent: int) -> str:

@@ -43,7 +43,7 @@ def rows(target: Target) -> int:
 # Kernels that go through packed filters in their order, block by block, fetch the next one.
 NEXT_BLOCK = STREAMS["next"] | STREAMS["output"]
 _FILTERS = STREAMS["B"] | STREAMS["next"]
-_ARM = "counted in the loops that gcc 12 makes, not measured"
+_ARM = "counted in gcc 12's loops, not measured"
 
 
 def gemm(target: Target, **sizes: int) -> Tuning:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
+from textwrap import dedent, indent
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -327,7 +328,7 @@ class ByteWriter:
         biases = self._constant("int32_t", f"bias_{number}", bias, label)
         multipliers = self._constant("float", f"multiplier_{number}", op.multiplier, label)
         fields = [
-            f".window = {{ {', '.join(_window_fields(op.window, step))} }}",
+            _lines(".window", _window_fields(op.window, step)),
             f".codes = {{ {_codes_fields(op.after)} }}",
             f".filters = {len(op.weight)}, .groups = {op.groups}",
             *weights,
@@ -448,6 +449,11 @@ def _window_fields(window: Window, step: Step) -> list[str]:
     for name in ("kernel", "stride", "dilation"):
         sizes[f"{name}_height"], sizes[f"{name}_width"] = getattr(window, name)
     return [f".{name} = {value}" for name, value in sizes.items()]
+
+
+def _lines(name: str, fields: list[str]) -> str:
+    """A struct within a struct, in lines of at most 100 columns where that begins in column 12."""
+    return f"{name} = {{\n{indent(dedent(wrapped(fields, 16, ', ')), ' ' * 8)}\n    }}"
 
 
 def _codes_fields(after: After) -> str:
