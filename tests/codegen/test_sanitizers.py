@@ -333,6 +333,8 @@ def test_no_border_leaves_its_arrays_or_the_language(name, border, tmp_path):
     kinds = [
         kind for same in VECTORS.values() for kind in same[:1] if computes(VARIANTS[name], *kind)
     ]
+    if not kinds:
+        pytest.skip(f"{name} has no instructions that sanitizers run with here")
     kind = kinds[index % len(kinds)]
     check(tmp_path, works_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index))
 
