@@ -39,7 +39,7 @@ def test_tiles_take_fewer_instructions_and_more_than_the_fewest(script):
     )
     halves = script.by_winogen(16, 32, 32, "NHWC", **script.WAYS["F(4x4, 3x3), float16"])
     assert script.fewest(16, 32, 32, 4) < tiles < direct / 2
-    assert script.fewest(16, 32, 32, 4, "float16") < halves < 0.9 * tiles
+    assert script.fewest(16, 32, 32, 4, "float16") < halves < direct / 2
     assert script.fewest(16, 32, 32, None) < direct
 
 
