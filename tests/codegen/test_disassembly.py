@@ -72,13 +72,18 @@ def source_of(spec):
     return f"{source}{block}\ngemm_function *const used = {name};\n", name
 
 
+def disassembled(spec, isa, folder):
+    """The instructions of `source_of`, and its name."""
+    source, name = source_of(spec)
+    (folder / "kernel.c").write_text(source)
+    return ELSEWHERE[isa].disassembled(folder, "kernel.c", *spec.target.flags), name
+
+
 @pytest.mark.parametrize("isa, kernel, layout", LIMITS)
 def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     spec = spec_of(isa, kernel, layout)
     rows, vectors = spec.tuning.rows, spec.tuning.vectors
-    source, name = source_of(spec)
-    (tmp_path / "kernel.c").write_text(source)
-    text = ELSEWHERE[isa].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    text, name = disassembled(spec, isa, tmp_path)
     steps = spec.precision.lanes(spec.target.vector_bytes) if spec.target.by_lane else 1
     size = steps * rows * vectors
     found = [one for one in loops(text) if one.function == name and one.arithmetic % size == 0]
@@ -94,9 +99,7 @@ def test_products_of_float16_take_numbers_from_lanes(algorithm, tile, tmp_path):
     target = TARGETS["neon"].adjusted("+fp16")
     layer = (24, 64, 3, 3), (1, 9, 9), algorithm, target
     spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC", tile=tile))
-    source, name = source_of(spec)
-    (tmp_path / "kernel.c").write_text(source)
-    text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    text, name = disassembled(spec, "neon", tmp_path)
     (body,) = re.findall(rf"<{name}>:\n((?:.+\n)*)", text)
     lines = body.split("\n")
     product = re.compile(r"\tfm(?:la|ul)\s.*\.h\[\d\]")
@@ -112,9 +115,7 @@ def test_a_word_of_float16_meets_words(algorithm, tile, tmp_path):
     target = TARGETS["avx512"].adjusted("+fp16")
     layer = (64, 64, 3, 3), (1, 9, 9), algorithm, target
     spec = KernelSpec.of(work_for(*layer, products="float16", layout="NHWC", tile=tile))
-    source, name = source_of(spec)
-    (tmp_path / "kernel.c").write_text(source)
-    text = ELSEWHERE["x86-64-v3"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    text, name = disassembled(spec, "x86-64-v3", tmp_path)
     loop = max((one for one in loops(text) if one.function == name), key=lambda one: one.arithmetic)
     assert loop.arithmetic == spec.tuning.rows * spec.tuning.vectors
     assert loop.loads == loop.stores == 0 and loop.arithmetic / loop.instructions >= 0.52, loop

@@ -24,11 +24,7 @@ class DirectFloat16(halves.OfHalves, Direct):
     title = "Direct convolution, register-blocked, products of float16"
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "depth")
-    buffers_used = {
-        **Direct.buffers_used,
-        "most": "the largest numbers of the images",
-        "wide": "sums of float16, widened",
-    }
+    buffers_used = {**Direct.buffers_used, **halves.BUFFERS}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.halves(target, depth=1024)

@@ -25,6 +25,10 @@ _WIDENING = 4  # instructions that make two vectors of float32 of one, and add t
 TERMS, CHAINS = 8, 3
 
 
+# Buffers that others have none of.
+BUFFERS = {"most": "the largest numbers of the images", "wide": "sums of float16, widened"}
+
+
 class OfHalves(Variant):
     """What differs from kernels whose products are of wider numbers."""
 

@@ -15,7 +15,7 @@ from winogen.kernels.count import Demand, Product, Stages
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.tiles_family import Tiled, positions
 from winogen.kernels.variant import Buffer, Cycles
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
@@ -33,11 +33,7 @@ class McmrFloat16(halves.OfHalves, Mcmr):
     title = "Multi-channel multi-region Winograd convolution, products of float16"
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "non_temporal")
-    buffers_used = {
-        **Mcmr.buffers_used,
-        "most": "the largest numbers of the images",
-        "wide": "sums of float16, widened",
-    }
+    buffers_used = {**Mcmr.buffers_used, **halves.BUFFERS}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.halves(target, non_temporal=tuning.REGIONS_NON_TEMPORAL)
@@ -47,7 +43,7 @@ class McmrFloat16(halves.OfHalves, Mcmr):
 
     def fields(self, work: Work) -> dict[str, Any]:
         tiles = work.images * self.lines(work) * work.block[1]
-        words = blocks(work.terms, work.lanes) * work.lanes
+        words = round_up(work.terms, work.lanes)
         return {**super().fields(work), "v_step": tiles * words + work.lanes}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:

@@ -31,9 +31,9 @@ class PixelsFloat16(halves.OfHalves, Pixels):
     tunable = ("rows", "vectors")
     buffers_used = {
         **Pixels.buffers_used,
-        "most": "the largest numbers of the images",
+        "most": halves.BUFFERS["most"],
         "rows": "rows before they are rounded",
-        "wide": "sums of float16, widened",
+        "wide": halves.BUFFERS["wide"],
     }
 
     def applies(self, work: Work) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.templates import wrapped
 from winogen.graph.ir import Plain
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
@@ -34,6 +33,7 @@ from winogen.network.loops import (
     values_of,
     walked,
 )
+from winogen.network.once import Once
 from winogen.network.weights import spelled
 from winogen.records import Strides
 
@@ -83,8 +83,7 @@ class ArrayCalls:
     ):
         self.name, self.planned, self._at, self.weight = name, planned, at, weight
         self.functions: set[str] = set()
-        self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
-        self.tables: dict[tuple[str, str], str] = {}  # names, by types and numbers
+        self.structs, self.tables = Once(), Once()
 
     def calls(self, label: str, step: Step) -> Iterator[Call]:
         """Yield the calls of a step."""
@@ -128,25 +127,21 @@ class ArrayCalls:
             "array_limited": any("limited" in one.c for one in each),
             "array_reductions": reductions,
             "array_loops": bool(self.functions - {"move", "fill"}),
-            "tables": [(kind, name, rows) for (kind, rows), name in self.tables.items()],
-            "array_structs": [(kind, name, rows) for (kind, rows), name in self.structs.items()],
+            "tables": self.tables.listed(),
+            "array_structs": self.structs.listed(),
         }
 
     def struct(self, kind: str, fields: Sequence[str]) -> str:
         """Return the address of a constant struct; equal ones are there once."""
-        key = f"{self.name}_{kind}", wrapped(fields, 4, ", ", ",")
-        if key not in self.structs:
-            self.structs[key] = f"{kind}_{len(self.structs)}"
-        return f"&{self.structs[key]}"
+        return "&" + self.structs.named(f"{self.name}_{kind}", fields, kind)
 
     def table(self, numbers: Any) -> str:
         """Return the name of a constant array of integers or floats."""
         array = np.asarray(numbers)
-        kind, words = ("int32_t", str) if array.dtype.kind in "iu" else ("float", spelled)
-        key = kind, wrapped(map(words, array.ravel().tolist()), 4, ", ", ",")
-        if key not in self.tables:
-            self.tables[key] = f"{'places' if kind == 'int32_t' else 'shares'}_{len(self.tables)}"
-        return self.tables[key]
+        numbers = array.ravel().tolist()
+        if array.dtype.kind in "iu":
+            return self.tables.named("int32_t", map(str, numbers), "places")
+        return self.tables.named("float", map(spelled, numbers), "shares")
 
 
 class _Call:

@@ -13,7 +13,7 @@ import numpy as np
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.standalone import float_interface, render_pair
-from winogen.codegen.templates import environment, wrapped
+from winogen.codegen.templates import environment
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
@@ -27,6 +27,7 @@ from winogen.graph.whole import GROWTH
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.interface import interface, rows
+from winogen.network.once import Once
 from winogen.network.reading import Network
 from winogen.network.schedule import Kernel, Schedule
 from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, as_file, packed
@@ -57,7 +58,7 @@ class FloatWriter:
         self.weights, self.halves = Weights(), Weights("uint16")
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
-        self.structs: dict[tuple[str, str], str] = {}  # names, by types and initialisers
+        self.structs = Once()
         self.library = runtime.library(host_target(), "float32")
         self.arrays = ArrayCalls(name, plan.planned, self._at, self._weight)
 
@@ -230,10 +231,7 @@ class FloatWriter:
         fields = [field for field, _ in self.library.ffi.typeof(struct).item.fields]
         values = [(field, getattr(struct, field)) for field in fields]
         filled = [f".{field} = {self._spelled(field, value)}" for field, value in values if value]
-        key = kind, wrapped(filled, 4, ", ", ",")
-        if key not in self.structs:
-            self.structs[key] = f"{kind.removeprefix('winogen_')}_{len(self.structs)}"
-        return f"&{self.structs[key]}"
+        return "&" + self.structs.named(kind, filled, kind.removeprefix("winogen_"))
 
     def _spelled(self, field: str, value: float) -> str:
         """A value of a struct; kinds of maps by their names."""
@@ -301,7 +299,7 @@ class FloatWriter:
             "is_part": False,
             "symbols": [(f"{self.name}_weights", 0, self.weight_bytes)],
             "has_maps": bool(self.structs),
-            "structs": [(kind, name, text) for (kind, text), name in self.structs.items()],
+            "structs": self.structs.listed(),
             "functions": FUNCTIONS,
             "reals": ["float"],
             "where": self.where,

@@ -19,6 +19,7 @@ from winogen.errors import BuildError, OutOfMemory, WinogenError
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.turns import clock_of
+from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calls import array
 from winogen.torch.drafting import MEMORY
 from winogen.torch.functional import LayerOptions
@@ -29,7 +30,6 @@ from winogen.torch.transposed import TRANSPOSED
 
 _TILES = (4, 3, 2)  # whose filters are ever smaller, where those of the fastest are too large
 _SMALLER = "smaller filters, to keep to the limit of memory"
-_PLANES = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 class Layer(NamedTuple):
@@ -206,7 +206,7 @@ def _timed(layer: Layer, options: LayerOptions, threads: int) -> Times:
     """Seconds of the layer by winogen and by torch, measured in turns."""
     x = torch.randn(layer.shape, dtype=layer.module.weight.dtype)
     if not layer.planar:
-        x = x.contiguous(memory_format=_PLANES[x.dim()])
+        x = x.contiguous(memory_format=memory_format(CHANNELS_LAST, x.dim()))
     theirs, ours = layer.module, sharing(type(layer.module), layer.module)
     exchange({"": ours}, options)
     before = torch.get_num_threads()

@@ -22,14 +22,10 @@ def layout(tensor: torch.Tensor, weight: torch.Tensor) -> str:
     if tensor.is_contiguous():
         _, channels, height, width = tensor.shape
         both = channels == 1 or (height == 1 and width == 1)
-        return CHANNELS_LAST if both and _is_channels_last(weight) else PLANAR
+        return CHANNELS_LAST if both and is_channels_last(weight) else PLANAR
     if tensor.is_contiguous(memory_format=torch.channels_last):
         return CHANNELS_LAST
     return CHANNELS_LAST if tensor.stride(1) == 1 and tensor.shape[1] > 1 else PLANAR
-
-
-def _is_channels_last(tensor: torch.Tensor) -> bool:
-    return not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def memory_format(layout: str, axes: int = 4) -> torch.memory_format:
@@ -40,6 +36,13 @@ def memory_format(layout: str, axes: int = 4) -> torch.memory_format:
     if layout != CHANNELS_LAST or axes not in (4, 5):
         return torch.contiguous_format
     return torch.channels_last if axes == 4 else torch.channels_last_3d
+
+
+def is_channels_last(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of images or volumes has its channels last, and in no sense first."""
+    if tensor.dim() not in (4, 5) or tensor.is_contiguous():
+        return False
+    return tensor.is_contiguous(memory_format=memory_format(CHANNELS_LAST, tensor.dim()))
 
 
 def is_planar(tensor: torch.Tensor) -> bool:

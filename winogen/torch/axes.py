@@ -21,6 +21,7 @@ from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.errors import InvalidType
 from winogen.torch import activations, packing
+from winogen.torch.arrays import is_channels_last
 from winogen.torch.functional import (
     activation_parts,
     exported,
@@ -171,7 +172,7 @@ def _computed(
     tolerance: float | None,
 ) -> Tensor:
     """What the operator computes."""
-    rank, last = len(stride), _is_last(input)
+    rank, last = len(stride), is_channels_last(input)
     layout = arguments.LAYOUTS[rank][last]
     options = {
         "stride": tuple(stride),
@@ -212,13 +213,6 @@ def convolution(
     )
 
 
-def _is_last(input: Tensor) -> bool:
-    """Whether a tensor has its channels last."""
-    if input.dim() != 5 or input.is_contiguous():
-        return False
-    return input.is_contiguous(memory_format=torch.channels_last_3d)
-
-
 @convolution.register_fake
 def _fake(
     input: Tensor, weight: Tensor, bias: Tensor | None, stride: list[int], padding: list[int],
@@ -231,7 +225,7 @@ def _fake(
         )
     ]
     y = input.new_empty(input.shape[0], weight.shape[0], *size)
-    return y.contiguous(memory_format=torch.channels_last_3d) if _is_last(input) else y
+    return y.contiguous(memory_format=torch.channels_last_3d) if is_channels_last(input) else y
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -15,6 +15,7 @@ from winogen.conv.choice import Choice, transform_of
 from winogen.graph import Convolution, Graph, Node
 from winogen.torch import alone
 from winogen.torch.alone import Layer
+from winogen.torch.arrays import is_channels_last
 from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
@@ -97,14 +98,6 @@ def _moduli(one: Transform) -> list[str]:
     return [text if text == "inf" else f"x - ({text})" for text in one.points]
 
 
-def _is_last(x: torch.Tensor) -> bool:
-    """Whether a tensor has its channels last, as layers of winogen understand it."""
-    forms = {4: torch.channels_last, 5: torch.channels_last_3d}
-    if x.dim() not in forms or x.is_contiguous():
-        return False
-    return x.is_contiguous(memory_format=forms[x.dim()])
-
-
 def _weight_bytes(layers: Collection[Layer]) -> int:
     return sum(layer.module.weight.nbytes for layer in layers)
 
@@ -162,7 +155,7 @@ def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str,
             if x.dim() == module.weight.dim() - 1:
                 x = x.unsqueeze(0)
             if x.dim() == module.weight.dim():
-                seen[name] = Layer(module, tuple(x.shape), not _is_last(x))
+                seen[name] = Layer(module, tuple(x.shape), not is_channels_last(x))
 
         handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 

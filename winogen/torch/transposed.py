@@ -23,6 +23,7 @@ from winogen.conv.options import Options
 from winogen.conv.phases import outputs
 from winogen.conv.transposed_problem import TransposedLayer
 from winogen.torch import activations
+from winogen.torch.arrays import CHANNELS_LAST, is_channels_last, memory_format
 from winogen.torch.axes import Asking
 from winogen.torch.functional import (
     activation_parts,
@@ -36,7 +37,6 @@ from winogen.torch.packing import packed_layer
 from winogen.typing import Activation, Algorithm, IntOrInts, Real, Tile
 
 TRANSPOSED = {made.rank: made for made in (OfSignals, OfImages, OfVolumes)}
-_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def conv_transpose1d(
@@ -197,7 +197,7 @@ def _computed(
     tolerance: float | None,
 ) -> Tensor:
     """What the operator computes."""
-    rank, last = len(stride), _is_last(input)
+    rank, last = len(stride), is_channels_last(input)
     options = {
         "stride": tuple(stride),
         "padding": tuple(padding),
@@ -239,14 +239,6 @@ def transposed_convolution(
     )  # fmt: skip
 
 
-def _is_last(input: Tensor) -> bool:
-    """Whether a tensor has its channels last."""
-    form = _LAST.get(input.dim())
-    if form is None or input.is_contiguous():
-        return False
-    return input.is_contiguous(memory_format=form)
-
-
 @transposed_convolution.register_fake
 def _fake(
     input: Tensor, weight: Tensor, bias: Tensor | None, stride: list[int], padding: list[int],
@@ -259,7 +251,11 @@ def _fake(
         )
     ]
     y = input.new_empty(input.shape[0], weight.shape[1] * groups, *size)
-    return y.contiguous(memory_format=_LAST[input.dim()]) if _is_last(input) else y
+    return (
+        y.contiguous(memory_format=memory_format(CHANNELS_LAST, input.dim()))
+        if is_channels_last(input)
+        else y
+    )
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

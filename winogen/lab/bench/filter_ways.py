@@ -19,7 +19,7 @@ from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.errors import Unsupported
 from winogen.lab.bench.texts import how, milliseconds, number
-from winogen.lab.bench.ways import ALGORITHMS, asked_tile, facts_of, of_layer, seconds_of
+from winogen.lab.bench.ways import ALGORITHMS, asked_tile, facts_of, in_turn, of_layer, seconds_of
 from winogen.lab.bench.ways_tables import table
 from winogen.lab.reports.pareto import worth_having
 from winogen.records import FILTER_TYPES, Machine, Points, Target
@@ -54,10 +54,7 @@ def compare_filters(
     """
     target, machine = host_target(), current()
     rows = []
-    for place, layer in enumerate(layers, 1):
-        where = f"{place}/{len(layers)} {layer.name}"
-        say(where)
-        problem = layer.problem(layout).folded
+    for where, layer, problem in in_turn(layers, layout, say):
         found = _ways(problem, target, machine, tile)
         ways = [_facts(problem, one, target) for one in found]
         known = [one for one, way in zip(found, ways) if way["predicted_error"] < 1]

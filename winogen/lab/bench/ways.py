@@ -57,10 +57,7 @@ def compare(
     """
     target, machine = host_target(), current()
     rows = []
-    for number, layer in enumerate(layers, 1):
-        where = f"{number}/{len(layers)} {layer.name}"
-        say(where)
-        problem = layer.problem(layout).folded
+    for where, layer, problem in in_turn(layers, layout, say):
         ways = COMPARISONS[name](problem, target, machine, tile)
         if not ways:
             continue
@@ -72,6 +69,16 @@ def compare(
             row["ways"][way] = {**facts_of(problem, candidate), "seconds": taken}
         rows.append(row)
     return rows
+
+
+def in_turn(
+    layers: Sequence[BenchLayer], layout: str, say: Callable[[str], None]
+) -> Iterator[tuple[str, BenchLayer, Problem]]:
+    """Yield each layer with its place among all, which is said, and the problem that is planned."""
+    for number, layer in enumerate(layers, 1):
+        where = f"{number}/{len(layers)} {layer.name}"
+        say(where)
+        yield where, layer, layer.problem(layout).folded
 
 
 def of_layer(say: Callable[[str], None], where: str, text: str) -> None:
