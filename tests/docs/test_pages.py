@@ -18,29 +18,15 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from walk.pages import PAGES, ROOT, SLOW, blocks, commands
 
 from winogen.errors import BuildError
 from winogen.toolchain import find_compiler
 
-ROOT = Path(__file__).parents[2]
-PAGES = {
-    str(path.relative_to(ROOT)): path
-    for path in (
-        *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "examples/README.md")),
-        *ROOT.glob("docs/*.md"),
-    )
-}
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
-# Commands of winogen that take minutes: only their options are checked.
-SLOW = (
-    "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "compress",
-    "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
-    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank", "lab ways",
-)  # fmt: skip
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
@@ -72,31 +58,6 @@ def every_page(slow=()):
         pytest.param(page, marks=pytest.mark.thorough if page in slow else ())
         for page in sorted(PAGES)
     ])  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block; ``printed`` is the ```text that follows a ```sh."""
-
-    language: str
-    text: str
-    line: int
-    printed: str | None = None
-
-
-def blocks(page: str) -> list[Block]:
-    """Return the blocks of a page in order."""
-    text = PAGES[page].read_text("utf-8")
-    found: list[Block] = []
-    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        language, body = fence.groups()
-        if language == "text" and found and found[-1].language == "sh" and not found[-1].printed:
-            found[-1] = Block("sh", found[-1].text, found[-1].line, body)
-        else:
-            found.append(Block(language, body, text.count("\n", 0, fence.start(2)) + 1))
-    count = sum(1 + (block.printed is not None) for block in found)
-    assert text.count("\n```") == 2 * count, f"{page}: a fence that is not closed or has spaces"
-    return found
 
 
 @every_page()
@@ -162,12 +123,6 @@ def test_c_and_shell(page, tmp_path):
     scripts = " ".join(block.text for block in found if block.language == "sh")
     for file in (*tmp_path.glob("*.c"), *tmp_path.glob("*.toml")):
         assert file.name in scripts.split(), f"{page}: nothing is done with {file.name}"
-
-
-def commands(text: str) -> list[str]:
-    """The commands of a shell block: continued lines joined, comments left out."""
-    lines = text.replace("\\\n", " ").splitlines()
-    return [line for line in lines if shlex.split(line, comments=True)]
 
 
 class Shell:

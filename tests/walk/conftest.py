@@ -1,0 +1,45 @@
+"""A walk: what the pages promise, done as a user does it, in environments of their own."""
+
+import os
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from platformdirs import user_cache_path
+from walk.environments import copied, installed
+
+
+def pytest_collection_modifyitems(items):
+    """All tests here are walks."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.walk)
+
+
+@pytest.fixture(scope="session")
+def kept():
+    """The folder that outlives a run, with environments and kernels."""
+    return Path(os.environ.get("WINOGEN_TEST_CACHE") or user_cache_path("winogen-tests")) / "walk"
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory):
+    """A copy of the clone's files, one for all processes of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "source"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            copied(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models(kept, source):
+    """An environment as for models: `pip install '.[torch,onnx]'`."""
+    return installed("torch,onnx", kept, source)
+
+
+@pytest.fixture(scope="session")
+def plain(kept, source):
+    """An environment without extras: `pip install .`"""
+    return installed("", kept, source)

@@ -1,0 +1,207 @@
+"""Takes one network through one door, as its owner would, and compares all that comes out.
+
+    python through.py NET DOOR          in an empty folder, by an interpreter that has winogen
+
+Doors: torch, onnx, bundle, quantize, c, compress. What is wrong ends in an AssertionError. Models
+that come out are saved, and used by new processes: `python through.py NET DOOR used FILE`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nets
+import numpy as np
+import torch
+
+WORKERS = 4
+TOLERANCE = 2e-4  # of the largest number, against the network in float64
+
+
+def arrays(value) -> list[np.ndarray]:
+    """Return a network's outputs as a list of arrays."""
+    several = value if isinstance(value, (tuple, list)) else (value,)
+    return [np.asarray(one.detach() if isinstance(one, torch.Tensor) else one) for one in several]
+
+
+def expected(name: str, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Return what the network computes in float64."""
+    with torch.no_grad():
+        return arrays(nets.prepared(name).double()(nets.inputs(shape).double()))
+
+
+def compare(name: str, shape: tuple[int, ...], got, tolerance: float = TOLERANCE) -> None:
+    """Compare outputs with the network's own, in shape and numbers."""
+    exact, got = expected(name, shape), arrays(got)
+    assert [one.shape for one in got] == [one.shape for one in exact]
+    for one, other in zip(got, exact):
+        error = np.abs(one - other).max() / np.abs(other).max()
+        assert error <= tolerance, f"{name} at {shape}: off by {error:.2g}"
+
+
+def again(*words: str, **variables: str) -> str:
+    """Run this program in a new process."""
+    done = subprocess.run(
+        [sys.executable, __file__, *words],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def command(*words: str, **variables: str) -> str:
+    """Run a command that must succeed; return what it says."""
+    done = subprocess.run(
+        words, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "Traceback" not in said, f"{' '.join(words)}\n{said}"
+    return said
+
+
+def winogen(*words: str, **variables: str) -> str:
+    """Run winogen's command."""
+    return command(sys.executable, "-m", "winogen", *words, **variables)
+
+
+def used(name: str, door: str, file: str) -> None:
+    """Load what a door made, and call it at two sizes."""
+    subject = nets.SUBJECTS[name]
+    call = torch.load(file, weights_only=False) if door == "torch" else session(file)
+    compare(name, subject.shape, call(nets.inputs(subject.shape)))
+    if door != "bundle-onnx":
+        compare(name, subject.second, call(nets.inputs(subject.second)))
+
+
+def used_by_all(name: str, door: str, file: str, **variables: str) -> None:
+    """Load it in a new process, then in several at a time."""
+    again(name, door, "used", file, **variables)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for one in [pool.submit(again, name, door, "used", file) for _ in range(WORKERS)]:
+            one.result()
+
+
+def session(file: str):
+    """Return onnxruntime's session of a file with winogen's operators, as a function."""
+    import onnxruntime
+
+    import winogen.onnx
+
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(winogen.onnx.get_library_path())
+    one = onnxruntime.InferenceSession(file, options)
+    return lambda x: one.run(None, {one.get_inputs()[0].name: x.numpy()})
+
+
+def exported(name: str, is_open: bool = True) -> str:
+    """Write the network as ONNX; ``is_open``: its batch and sizes are left open."""
+    model, subject = nets.prepared(name), nets.SUBJECTS[name]
+    sizes = [k for k, pair in enumerate(zip(subject.shape, subject.second)) if len({*pair}) > 1]
+    file = f"{name}.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model, (nets.inputs(subject.shape),), file, input_names=["x"], opset_version=17,
+            dynamic_axes={"x": {k: f"size{k}" for k in sizes}} if is_open else None, dynamo=False,
+        )  # fmt: skip
+    return file
+
+
+def spelled(shape: tuple[int, ...]) -> str:
+    return ",".join(map(str, shape))
+
+
+def through_torch(name: str) -> None:
+    """`optimize`, called at two sizes, reported, saved, loaded."""
+    import winogen.torch
+
+    subject = nets.SUBJECTS[name]
+    x = nets.inputs(subject.shape)
+    faster = winogen.torch.optimize(nets.prepared(name), (x,))
+    compare(name, subject.shape, faster(x))
+    compare(name, subject.second, faster(nets.inputs(subject.second)))
+    print(winogen.torch.report(faster))
+    torch.save(faster, "model.pt")
+    used_by_all(name, "torch", "model.pt")
+
+
+def through_onnx(name: str) -> None:
+    """`winogen onnx optimize` of a file with open sizes, and its report."""
+    file, shape = exported(name), nets.SUBJECTS[name].shape
+    print(winogen("onnx", "optimize", file, "-o", "fast.onnx", "--input", f"x={spelled(shape)}"))
+    print(winogen("onnx", "report", file, "--input", f"x={spelled(shape)}"))
+    fixed = session("fast.onnx")
+    compare(name, shape, fixed(nets.inputs(shape)))
+    print(winogen("onnx", "optimize", file, "-o", "open.onnx"))
+    used_by_all(name, "onnx", "open.onnx")
+
+
+def through_bundle(name: str) -> None:
+    """`winogen bundle` of both kinds of model, run where no compiler is."""
+    shape = nets.SUBJECTS[name].shape
+    said = subprocess.run(
+        [sys.executable, "-m", "winogen", "bundle", exported(name), "--input",
+         f"x={spelled(shape)}", "-o", "served"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if said.returncode == 2 and "allowed: one that winogen makes faster" in said.stderr:
+        return
+    assert said.returncode == 0, said.stdout + said.stderr
+    alone = {"WINOGEN_PREBUILT": str(Path("served").resolve()), "PATH": "/nowhere", "CC": ""}
+    alone["WINOGEN_CACHE"] = str(Path("empty").resolve())
+    again(name, "bundle-onnx", "used", "served/model.onnx", **alone)
+
+
+def through_quantize(name: str) -> None:
+    """`winogen onnx quantize`, and the network of bytes as C, whose own test runs."""
+    subject = nets.SUBJECTS[name]
+    samples = torch.cat([nets.inputs((1, *subject.shape[1:]), seed) for seed in range(4)]).numpy()
+    np.save("samples.npy", samples)
+    print(winogen("onnx", "quantize", exported(name, False), "samples.npy", "-o", "narrow.onnx"))
+    x = nets.inputs(subject.shape)
+    exact, got = expected(name, subject.shape), session("narrow.onnx")(x)
+    for one, other in zip(got, exact):  # bytes have two digits
+        assert np.linalg.norm(one - other) <= 0.3 * np.linalg.norm(other), name
+    print(winogen("generate", "narrow.onnx", "--name", "net", "-o", "bytes"))
+    print(command("make", "-s", "-C", "bytes", "test"))
+
+
+def through_c(name: str) -> None:
+    """`winogen generate` for this CPU and for any other."""
+    file = exported(name, False)
+    for isa in (None, "generic"):
+        folder = isa or "native"
+        words = ["--isa", isa] if isa else []
+        print(winogen("generate", file, *words, "--name", "net", "-o", folder))
+        print(command("make", "-s", "-C", folder, "test"))
+
+
+def through_compress(name: str) -> None:
+    """`winogen compress`, whose file onnxruntime runs."""
+    import onnxruntime
+
+    subject = nets.SUBJECTS[name]
+    x = nets.inputs(subject.shape)
+    np.savez("inputs.npz", x=x.numpy())
+    words = ("--budget", "products:1.2x", "--data", "inputs.npz")
+    print(winogen("compress", exported(name, False), *words, "-o", "small.onnx"))
+    got = onnxruntime.InferenceSession("small.onnx").run(None, {"x": x.numpy()})
+    assert [one.shape for one in got] == [one.shape for one in expected(name, subject.shape)]
+
+
+def main(name: str, door: str, what: str = "", file: str = "") -> None:
+    """Walk."""
+    torch.set_grad_enabled(False)
+    if what == "used":
+        used(name, door, file)
+    else:
+        globals()[f"through_{door}"](name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
