@@ -9,6 +9,15 @@ from typing import Any, NamedTuple
 
 from winogen.errors import WinogenError
 
+# The packages of modules that have other names.
+_PACKAGES = {
+    "PIL": "matplotlib",  # which brings it
+    "cv2": "opencv-python-headless",
+    "google": "protobuf",
+    "pysat": "python-sat",
+    "sklearn": "scikit-learn",
+}
+
 
 class MissingPackage(WinogenError, ImportError):
     """A package that this needs is not installed; the message says how to install it."""
@@ -23,11 +32,36 @@ def require(name: str, extra: str) -> Any:
     try:
         return import_module(name)
     except ImportError as problem:
-        package = name.partition(".")[0]
-        raise MissingPackage(
-            f"{package}: cannot be imported ({problem}); install it by "
-            f"pip install 'winogen[{extra}]'"
-        ) from problem
+        raise _of(name.partition(".")[0], problem, extra) from problem
+
+
+def missing(problem: ImportError) -> MissingPackage | None:
+    """Return what to install for an import that failed; None if no extra brings the module.
+
+    >>> print(missing(ImportError("no such module", name="torch.nn")))
+    torch: cannot be imported (no such module); install it by pip install 'winogen[torch]'
+    """
+    if isinstance(problem, MissingPackage):
+        return problem
+    name = (problem.name or "").partition(".")[0]
+    package = _PACKAGES.get(name, name)
+    try:
+        known = requirements()
+    except metadata.PackageNotFoundError:
+        return None
+    # The extra that is named after it, else the smallest.
+    extras = [
+        (extra != name, len(needed), extra)
+        for extra, needed in known.items()
+        if extra and any(one.package == package for one in needed)
+    ]
+    return _of(package, problem, min(extras)[2]) if extras else None
+
+
+def _of(package: str, problem: ImportError, extra: str) -> MissingPackage:
+    return MissingPackage(
+        f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[{extra}]'"
+    )
 
 
 class Requirement(NamedTuple):

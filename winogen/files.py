@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from winogen.errors import InvalidType, InvalidValue
+
+MOST_BYTES = 64 << 20  # of a file that is read as a whole
+_DEEPEST = 100  # lists and tables of TOML within each other
 
 
 def check_regular(argument: str, path: str | Path, allowed: str) -> None:
@@ -51,6 +56,33 @@ def replace_file(path: Path, data: bytes) -> Path:
     return path
 
 
+def check_input(argument: str, path: str | Path, allowed: str, most: int | None = None) -> None:
+    """Raise InvalidValue for what cannot be read to its end: no regular file, or a larger one.
+
+    ``most``: bytes, None for any number. Raises OSError in its own words where a file cannot be
+    opened.
+    """
+    check_regular(argument, path, allowed)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+    if most is not None and size > most:
+        raise InvalidValue(
+            f"{argument}: got {str(path)!r} of {size:,} bytes; allowed: {allowed}, of at most "
+            f"{most:,} bytes"
+        )
+
+
+def read_bytes(argument: str, path: str | Path, allowed: str, most: int = MOST_BYTES) -> bytes:
+    """Return what a file holds; raises InvalidValue where it cannot be read, or has more bytes."""
+    try:
+        check_input(argument, path, allowed, most)
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidValue(
+            f"{argument}: got {str(path)!r} ({error.strerror}); allowed: {allowed}"
+        ) from None
+
+
 def parse_json(argument: str, text: str | bytes, path: str | Path) -> Any:
     """Return what the JSON ``text`` of ``path`` says; raises InvalidValue if it is none."""
     try:
@@ -63,13 +95,57 @@ def parse_json(argument: str, text: str | bytes, path: str | Path) -> Any:
         ) from None
 
 
+def parse_toml(argument: str, data: bytes, path: str | Path) -> dict[str, Any]:
+    """Return what the TOML of ``path`` says; raises InvalidValue if it is none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        text = data.decode("utf-8")
+        # The reader of TOML needs seconds to find out that it is too deep.
+        if _depth(text) > _DEEPEST:
+            raise RecursionError
+        return tomllib.loads(text)
+    except ValueError as error:  # also what is not UTF-8
+        raise InvalidValue(f"{argument}: got {path}, which is not TOML ({error})") from None
+    except RecursionError:
+        raise InvalidValue(
+            f"{argument}: got {path}, which is nested too deeply; allowed: TOML of a few levels"
+        ) from None
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once, at most, those of texts included."""
+    deepest = depth = 0
+    for bracket in re.findall(r"[\[\]{}]", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def read_json(argument: str, path: str | Path, allowed: str) -> Any:
     """Return what a JSON file says; raises InvalidValue if it cannot be read or is none."""
-    check_regular(argument, path, allowed)
+    return parse_json(argument, read_bytes(argument, path, allowed), path)
+
+
+def read_array(argument: str, path: str | Path, *, mapped: bool = False) -> Any:
+    """Return what `numpy.save` or `savez` wrote: an array, or a mapping from names to arrays.
+
+    ``mapped``: read the array as it is used. Raises InvalidValue.
+    """
+    import numpy as np
+
+    allowed = "what numpy.save wrote"
     try:
-        data = Path(path).read_bytes()
+        check_input(argument, path, allowed)
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except InvalidValue:
+        raise
     except OSError as error:
-        raise InvalidValue(
-            f"{argument}: got {str(path)!r} ({error.strerror}); allowed: {allowed}"
-        ) from None
-    return parse_json(argument, data, path)
+        why = error.strerror or "not an array"
+    except MemoryError:  # also a header that lies about the size
+        why, allowed = "more memory than there is", "an array that fits into memory"
+    except Exception:  # of many kinds: numpy's reader takes what it finds for Python
+        why = "not .npy"
+    raise InvalidValue(f"{argument}: got {str(path)!r} ({why}); allowed: {allowed}")

@@ -32,7 +32,7 @@ def test_named_rivals_that_are_absent_are_told_before_measuring(monkeypatch):
     said = []
     assert len(peers.chosen("torch,mnn", say=said.append)) == 2
     assert said == ["mnn is left out: MNN is not installed"]
-    message = "peers: got 'ncnn,mnn', but ncnn, MNN is not installed; allowed: none, or torch, onnx"
+    message = "peers: got 'ncnn,mnn', but ncnn, MNN is not installed; allowed: none, torch, onnx"
     with pytest.raises(InvalidValue, match=message):
         peers.chosen("ncnn,mnn")
     assert peers.chosen(None, say=said.append) and len(said) == 1

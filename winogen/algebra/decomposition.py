@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from winogen.algebra.maps import BilinearMap
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix
+from winogen.algebra.size import shown
 from winogen.errors import InvalidValue, VerificationError
 
 
@@ -109,7 +110,7 @@ class Decomposition:
                     one = self.map
                     raise VerificationError(
                         f"{one.name}: the coefficient of {one.left[j]} {one.right[k]} in "
-                        f"{one.outputs[i]} is {value}, not {expected} "
+                        f"{one.outputs[i]} is {shown(value)}, not {shown(expected)} "
                         f"(first wrong (i, j, k) = ({i}, {j}, {k}))"
                     )
         return True

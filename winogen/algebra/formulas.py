@@ -15,8 +15,10 @@ from winogen.algebra.decomposition import Decomposition
 from winogen.algebra.maps import BilinearMap
 from winogen.algebra.parse import parse_in
 from winogen.algebra.scalar import Algebraic, Scalar, as_scalar
+from winogen.algebra.size import MOST_BITS, digits
 from winogen.errors import InvalidValue
 
+_MOST_WORK = 2_000_000  # coefficients of all values, and pairs of them in products
 _ALLOWED = "sums of named values times numbers, and products left * right"
 _SPOKEN = {
     "left": "a combination of the left operand",
@@ -118,6 +120,16 @@ class _Reader:
         self.values: dict[str, _Form] = {}
         self.products: list[tuple[_Form, _Form]] = []
         self.additions = 0
+        self.work = 0
+
+    def count(self, coefficients: int) -> None:
+        """Refuse formulas whose values have too many coefficients, all together."""
+        self.work += coefficients
+        if self.work > _MOST_WORK:
+            raise InvalidValue(
+                f"got formulas whose values have more than {_MOST_WORK:,} coefficients, all "
+                "together; allowed: fewer"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +139,15 @@ class _Form:
     reader: _Reader
     side: str
     weights: Mapping[int, Scalar]
+
+    def __post_init__(self) -> None:
+        self.reader.count(len(self.weights))
+        for c in self.weights.values():
+            parts = c.as_integer_ratio() if isinstance(c, Fraction) else ()
+            if any(part.bit_length() > MOST_BITS for part in parts):
+                raise InvalidValue(
+                    f"got a coefficient of more than {digits(MOST_BITS)} digits; allowed: fewer"
+                )
 
     def row(self, width: int) -> tuple[Scalar, ...]:
         return tuple(self.weights.get(k, as_scalar(0)) for k in range(width))
@@ -177,6 +198,7 @@ class _Form:
         if sorted(sides) != ["left", "right"]:
             raise TypeError(f"{_SPOKEN[self.side]} times {_SPOKEN[other.side]}")
         pair = (self, other) if sides == ("left", "right") else (other, self)
+        self.reader.count(len(self.weights) * len(other.weights))
         self.reader.products.append(pair)
         last = len(self.reader.products) - 1
         return _Form(self.reader, "products", {last: as_scalar(1)})

@@ -14,8 +14,6 @@ What `winogen derive --format json` prints is read, too.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -26,8 +24,11 @@ from winogen.algebra.decomposition import Decomposition
 from winogen.algebra.formulas import map_of_formulas, read_formulas
 from winogen.algebra.maps import BilinearMap, by_tensor, named_map, relabel
 from winogen.errors import InvalidType, InvalidValue
+from winogen.files import parse_json, parse_toml, read_bytes
 
 _KEYS = ("name", "source", "map", "tensor", "left", "right", "outputs", "formulas", "u", "v", "w")
+_MOST_BYTES = 4 << 20
+_MOST_WORK = 20_000_000  # products of coefficients, some seconds of proof
 _MATRICES = ("u", "v", "w")
 
 
@@ -38,16 +39,12 @@ def read_file(path: str | Path) -> Decomposition:
     ------
     InvalidValue, InvalidType
         It is no such file, or says something that is not allowed; `Decomposition.verify` proves it.
-    OSError
-        The file cannot be read.
+        Or it cannot be read, is no regular file, or larger than any algorithm.
     """
     path = Path(path)
-    try:
-        text = path.read_text("utf-8")
-        data = json.loads(text) if path.suffix == ".json" else _toml(text)
-    except ValueError as error:  # UnicodeDecodeError, JSONDecodeError and TOMLDecodeError are such
-        raise InvalidValue(f"file: got {path.name}: {error}; allowed: TOML, or .json") from None
-    return read(data)
+    data = read_bytes("file", path, "TOML, or JSON by its name", _MOST_BYTES)
+    parse = parse_json if path.suffix == ".json" else parse_toml
+    return read(parse("file", data, path.name))
 
 
 def known(name: str) -> Decomposition:
@@ -60,7 +57,8 @@ def known(name: str) -> Decomposition:
     names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir())
     if name not in names:
         raise InvalidValue(f"name: got {name!r}; allowed: {', '.join(names)}")
-    return read(_toml(folder.joinpath(f"{name}.toml").read_text("utf-8")))
+    file = folder.joinpath(f"{name}.toml")
+    return read(parse_toml("file", file.read_bytes(), file.name))
 
 
 def read(data: Mapping[str, Any]) -> Decomposition:
@@ -73,7 +71,7 @@ def read(data: Mapping[str, Any]) -> Decomposition:
     if not isinstance(data, Mapping):
         raise InvalidType(f"file: got a {type(data).__name__}; allowed: keys with values")
     if "AT" in data:
-        return BilinearAlgorithm.from_dict(data).decomposition
+        return _bearable(BilinearAlgorithm.from_dict(data).decomposition)
     unknown = next((key for key in data if key not in _KEYS), None)
     if unknown is not None:
         raise InvalidValue(f"file: got the key {unknown!r}; allowed: {', '.join(_KEYS)}")
@@ -83,8 +81,22 @@ def read(data: Mapping[str, Any]) -> Decomposition:
         got = ", ".join(["formulas"] * ("formulas" in data) + given) or "neither"
         raise InvalidValue(f"file: got {got}; allowed: either formulas, or u, v and w")
     if given:
-        return Decomposition(one, *(data[name] for name in _MATRICES))
+        return _bearable(Decomposition(one, *(data[name] for name in _MATRICES)))
     return read_formulas(_text(data, "formulas"), one)
+
+
+def _bearable(one: Decomposition) -> Decomposition:
+    """Return an algorithm whose proof ends soon; raises InvalidValue for others."""
+    columns = zip(*one.w)
+    work = sum(
+        sum(map(bool, left)) * sum(map(bool, right)) * sum(map(bool, column))
+        for left, right, column in zip(one.u, one.v, columns)
+    )
+    if work > _MOST_WORK:
+        raise InvalidValue(
+            f"file: got matrices whose proof takes {work:,} products; allowed: {_MOST_WORK:,}"
+        )
+    return one
 
 
 def _map(data: Mapping[str, Any]) -> BilinearMap:
@@ -119,11 +131,3 @@ def _names(data: Mapping[str, Any], side: str) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidType(f"{side}: got {data[side]!r}; allowed: names, as 'a b c d'")
     return names
-
-
-def _toml(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(text)

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from winogen import extras
 from winogen.cli import (
     algebras,
     bench,
@@ -52,8 +53,14 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             raise  # `winogen derive ... | head`: click ends quietly
         except (WinogenError, OSError) as error:
-            typer.echo(f"winogen: {error}", err=True)
-            raise typer.Exit(BAD_INPUT) from None
+            reason: Exception = error
+        except ImportError as error:
+            missing = extras.missing(error)
+            if missing is None:
+                raise
+            reason = missing
+        typer.echo(f"winogen: {reason}", err=True)
+        raise typer.Exit(BAD_INPUT)
 
 
 app = App(

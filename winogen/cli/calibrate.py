@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from winogen.records import Machine
+    from winogen.tuning.layers import BenchLayer
 
 EXAMPLE = "Example: winogen calibrate --rates-only"
 
@@ -36,6 +37,7 @@ def calibrate(
 
     from winogen.cli.options import finite
     from winogen.errors import InvalidValue
+    from winogen.lab.layers import chosen_layers
     from winogen.progress import working
     from winogen.toolchain import cache_dir, machine
     from winogen.toolchain.calibrate import calibrated
@@ -49,9 +51,10 @@ def calibrate(
         machine.forget(folder)
         typer.echo(f"{'machine':<18} {machine.described(folder)}")
         return
+    chosen = None if layers is None else chosen_layers(layers, only)
     with working("measuring this machine"):
         rates, signs = calibrated(seconds=seconds)
-    measured = rates if rates_only else _fitted(rates, layers, only)
+    measured = rates if rates_only else _fitted(rates, chosen)
     kept = machine.save(measured, folder, signs=signs, rates=None if rates_only else rates)
     typer.echo(f"kept in {kept}")
     if signs:
@@ -62,15 +65,13 @@ def calibrate(
         typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
 
 
-def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
+def _fitted(machine: Machine, layers: list[BenchLayer] | None) -> Machine:
     """The machine with constants that fit it, and how well they do."""
-    from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
     from winogen.tuning.fit import fit, measure
 
     with telling("measuring") as say:
-        chosen = None if layers is None else chosen_layers(layers, only)
-        found = fit(measure(machine, chosen, progress=say), machine)
+        found = fit(measure(machine, layers, progress=say), machine)
     typer.echo(f"{'|log(predicted / measured)|':<28} {'calls':>5} {'before':>7} {'after':>7}")
     count = sum(calls for calls, _, _ in found.families.values())
     rows = [*found.families.items(), ("all", (count, found.before, found.after))]

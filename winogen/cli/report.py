@@ -233,25 +233,10 @@ def _described(text: str, options: dict[str, Any]) -> BenchLayer:
 
 
 def _array(name: str, path: Path) -> np.ndarray:
-    import numpy as np
-
     from winogen.errors import InvalidValue
-    from winogen.files import check_regular
+    from winogen.files import read_array
 
-    allowed = "an array that numpy.save wrote"
-    check_regular(name, path, allowed)
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        why = error.strerror or "not an array"
-        raise InvalidValue(f"{name}: got {str(path)!r} ({why}); allowed: {allowed}") from None
-    except MemoryError:  # also a header that lies about the size
-        raise InvalidValue(
-            f"{name}: got {str(path)!r}, which needs more memory than there is; "
-            "allowed: an array that fits into memory"
-        ) from None
-    except (ValueError, EOFError):
-        array = None
-    if not isinstance(array, np.ndarray):
-        raise InvalidValue(f"{name}: got {str(path)!r}, which is not .npy; allowed: {allowed}")
+    array = read_array(name, path)
+    if not hasattr(array, "shape"):
+        raise InvalidValue(f"{name}: got {str(path)!r}, which is .npz; allowed: one array, .npy")
     return array

@@ -8,7 +8,6 @@ The same catalog gives the same bytes on every machine.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from winogen.codegen.shipped import entry_name
 from winogen.codegen.transform import Transform
 from winogen.codegen.transforms import derive, from_algorithm
 from winogen.errors import InvalidValue
+from winogen.files import parse_toml, read_bytes
 from winogen.program import pairs
 
 _FIELDS = {"m", "r", "stride", "tag", "points", "moduli", "source"}
@@ -60,28 +60,26 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
     >>> [entry.name for entry in entries() if (entry.m, entry.r) == (2, 3)]
     ['f2_3', 'f2_3_s2']
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
     path = _catalog_file(folder)
+    data = parse_toml("dir", read_bytes("dir", path, "a catalog.toml"), path)
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidValue(f"{path}: got {error}; allowed: TOML") from None
-    listed = [
-        Entry(m, row["r"], stride=row.get("stride", 1))
-        for row in data.get("default_points", ())
-        for m in row["m"]
-    ]
-    for row in data.get("transform", ()):
-        if unknown := set(row) - _FIELDS:
-            raise InvalidValue(
-                f"{path}: got {', '.join(sorted(unknown))} in {row};"
-                f" allowed: {', '.join(sorted(_FIELDS))}"
-            )
-        listed.append(Entry(**row))
+        listed = [
+            Entry(m, row["r"], stride=row.get("stride", 1))
+            for row in data.get("default_points", ())
+            for m in row["m"]
+        ]
+        for row in data.get("transform", ()):
+            if unknown := set(row) - _FIELDS:
+                raise InvalidValue(
+                    f"{path}: got {', '.join(sorted(unknown))} in {row};"
+                    f" allowed: {', '.join(sorted(_FIELDS))}"
+                )
+            listed.append(Entry(**row))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidValue(
+            f"{path}: got entries that are none ({error}); allowed: [[default_points]] with m and "
+            "r, [[transform]] with m, r and more"
+        ) from None
     names = [entry.name for entry in listed]
     if twice := {name for name in names if names.count(name) > 1}:
         raise InvalidValue(f"{path}: got {', '.join(sorted(twice))} twice; allowed: each name once")

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from winogen.errors import InvalidValue, Unsupported, VerificationError
 from winogen.extras import require
-from winogen.files import output_path, replace_file
+from winogen.files import check_input, output_path, replace_file
 from winogen.lowrank.exporting import as_torch
 from winogen.lowrank.form import axes_of
 from winogen.lowrank.making import Made
@@ -181,7 +181,7 @@ def module_subject(model: nn.Module, sample: Any) -> Module:
 
 def loaded(path: Path) -> torch.export.ExportedProgram:
     """Return what `torch.export.save` wrote; raises InvalidValue and OSError."""
-    path.open("rb").close()  # raises OSError in its own words
+    check_input("model", path, "what torch.export.save wrote")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

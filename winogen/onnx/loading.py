@@ -15,8 +15,10 @@ import numpy as np
 from winogen import extras
 from winogen.errors import InvalidType, InvalidValue, WinogenError
 from winogen.extras import MissingPackage
+from winogen.files import check_input
 from winogen.onnx.operators import OWN_DOMAIN
 
+_MOST_BYTES = (2 << 30) - 1  # of protobuf; more weights lie in files beside
 # Weights of so many numbers are handed to onnxruntime as they are, if they are of these types.
 _LARGE = 1024
 _PLAIN = frozenset("FLOAT DOUBLE FLOAT16 INT8 UINT8 INT32 INT64".split())
@@ -49,6 +51,7 @@ def load(source: Any) -> Any:
             f"model: got {type(source).__name__}; allowed: a path or an onnx.ModelProto"
         )
     path = Path(source)
+    check_input("model", path, "an ONNX file", _MOST_BYTES)
     try:
         model = onnx.load(path)
     except OSError:

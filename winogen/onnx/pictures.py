@@ -12,6 +12,7 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.extras import require
+from winogen.files import check_input
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _NEEDED = "size, mean and std, as --size 224x224 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
@@ -56,7 +57,7 @@ class Pictures:
         """
         image, operations = (require(f"PIL.{name}", "lab") for name in ("Image", "ImageOps"))
         height, width = self.size
-        path.open("rb").close()  # raises OSError in its own words
+        check_input("data", path, "a picture")
         try:
             with image.open(path) as file:
                 whole = file.convert(_MODES[len(self.mean)])

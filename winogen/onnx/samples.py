@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.files import read_array
 from winogen.onnx.pictures import Pictures, in_folder, samples_of
 
 Sample = Mapping[str, np.ndarray]
@@ -81,14 +82,17 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
 def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
     """The samples in files of numpy's, which are read as they are wanted if they can be."""
     if path.is_dir():
-        arrays = {file.stem: _loaded(file) for file in sorted(path.glob("*.npy"))}
+        arrays = {
+            file.stem: read_array("samples", file, mapped=True)
+            for file in sorted(path.glob("*.npy"))
+        }
         given = f"a folder with {', '.join(arrays) or 'no .npy and no picture'}"
     else:
-        data = _loaded(path)
+        data = read_array("samples", path, mapped=True)
         if isinstance(data, np.ndarray):
             arrays = {inputs[0] if len(inputs) == 1 else "one array": data}
         else:
-            arrays = {name: data[name] for name in data.files}
+            arrays = {name: _of_archive(path, data, name) for name in data.files}
         given = f"{path} with {', '.join(arrays) or 'nothing'}"
     if sorted(arrays) != sorted(inputs):
         raise InvalidValue(
@@ -105,9 +109,11 @@ def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
     return ({name: array[i : i + 1] for name, array in arrays.items()} for i in range(count))
 
 
-def _loaded(path: Path) -> Any:
-    """What a file of numpy's holds; raises InvalidValue and OSError."""
+def _of_archive(path: Path, data: Any, name: str) -> np.ndarray:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as problem:
-        raise InvalidValue(f"samples: got {path}, which is no .npy or .npz ({problem})") from None
+        array: np.ndarray = data[name]
+    except Exception as problem:  # of many kinds: of zip files, and of numpy's reader
+        raise InvalidValue(
+            f"samples: got {path}, of which {name} cannot be read ({problem})"
+        ) from problem
+    return array

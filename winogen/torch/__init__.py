@@ -12,7 +12,9 @@ it. `torch.compile(model, backend="winogen")` does the same as forten as a model
 try:
     import torch as _torch  # noqa: F401
 except ImportError as _error:  # pragma: no cover
-    raise ImportError(
+    from winogen.extras import MissingPackage as _MissingPackage
+
+    raise _MissingPackage(
         "winogen.torch: got no module torch; allowed: torch 2.6 or newer, as "
         "`pip install 'winogen[torch]'` installs it"
     ) from _error

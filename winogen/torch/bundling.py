@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.files import check_input
 from winogen.toolchain import bundling
 from winogen.torch.calling import SIGNATURE, Calls, CallStructure
 from winogen.torch.cases import described
@@ -137,7 +138,7 @@ def _loaded(program_or_path: Any) -> torch.export.ExportedProgram:
             "torch.export.export returns"
         )
     path = Path(program_or_path)
-    path.open("rb").close()  # raises OSError in its own words
+    check_input("model", path, "what torch.export.save wrote")
     try:
         with silence():
             return torch.export.load(path)

@@ -11,6 +11,8 @@ from typing import Any
 
 from winogen.codegen import joining
 from winogen.conv.choice import transform_of
+from winogen.errors import InvalidValue
+from winogen.files import read_json
 from winogen.kernels import named
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
 from winogen.kernels.kind import Spec
@@ -23,6 +25,7 @@ from winogen.program.summation import PROGRAM
 from winogen.records import TARGETS, Points, Precision, Target, Tuning, spelled
 
 FILE = Path(__file__).with_name("kernels.json")
+_ALLOWED = "what `winogen lab cover --write` wrote"
 _BYTES = {"bytes": QuantizedSpec, "reals": RealsSpec}
 
 
@@ -33,8 +36,20 @@ def write(kernels: Iterable[Spec], path: Path = FILE) -> None:
 
 
 def read(path: Path = FILE) -> list[Spec]:
-    """Return the kernels of a list."""
-    return [from_dict(entry) for entry in json.loads(path.read_text("utf-8"))]
+    """Return the kernels of a list; raises InvalidValue for a file that is something else."""
+    entries = read_json("check", path, _ALLOWED)
+    if not isinstance(entries, list):
+        raise InvalidValue(f"check: got {path}, which is no list; allowed: {_ALLOWED}")
+    kernels = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            kernels.append(from_dict(entry))
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+            raise InvalidValue(
+                f"check: got {path}, whose entry {number} is no kernel ({error!r}); allowed: "
+                f"{_ALLOWED}"
+            ) from None
+    return kernels
 
 
 def to_dict(kernel: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
+from winogen.extras import require
 from winogen.lab.nets.packages import NAMES
 
 HERE = Path(__file__).parent
@@ -86,8 +87,12 @@ class Net:
     def module(self) -> Any:
         """Return it as a torch module in eval mode; random weights are not yet filled in.
 
-        Raises NotInstalled where a package with weights is missing, InvalidValue for ONNX files.
+        Raises NotInstalled where a package with weights is missing, MissingPackage without torch,
+        InvalidValue for ONNX files.
         """
+        if self.is_onnx:
+            raise InvalidValue(f"net: got {self.name}, an ONNX file; allowed: a torch module")
+        require("torch", "torch")
         if self.package:
             from winogen.lab.nets.packages import module
 
@@ -95,8 +100,6 @@ class Net:
         if self.weights is None:
             file, _, name = self.maker.partition(":")
             return getattr(import_module(f"{__name__}.{file}"), name)().eval()
-        if self.is_onnx:
-            raise InvalidValue(f"net: got {self.name}, an ONNX file; allowed: a torch module")
         from winogen.lab.nets.ncnn_files import read
         from winogen.lab.nets.ncnn_torch import NcnnNet
 

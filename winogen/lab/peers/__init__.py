@@ -146,8 +146,8 @@ def chosen(
         there = [name for name, peer in table.items() if not peer.missing()]
         lacking = ", ".join(dict.fromkeys(filter(None, absent.values())))
         raise InvalidValue(
-            f"peers: got {names!r}, but {lacking} is not installed; allowed: none, or "
-            f"{', '.join(there)}; pip install 'winogen[peers]' installs more"
+            f"peers: got {names!r}, but {lacking} is not installed; allowed: "
+            f"{', '.join(('none', *there))}; pip install 'winogen[peers]' installs more"
         )
     for name, lack in absent.items():
         say(f"{name} is left out: {lack} is not installed")
