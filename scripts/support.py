@@ -84,8 +84,7 @@ LAYERS = {
 
 def isas() -> Iterator[str]:
     """Yield every target, and each with every extension that products may use."""
-    for name in TARGETS:
-        yield name
+    yield from TARGETS
     for one in EXTENSIONS:
         if one.name in ("vnni", "avxvnni", "fp16", "bf16"):
             yield from (f"{target}+{one.name}" for target in one.targets)
