@@ -20,7 +20,7 @@ from winogen.cli.convolution import (
 )
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
-from winogen.records.target import LEVELS
+from winogen.records.target import LEVELS, MICROCONTROLLERS
 
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
@@ -33,7 +33,8 @@ _ISA = typer.Option(
     None,
     metavar="ISA",
     help=f"{', '.join(TARGETS)}, {', '.join(LEVELS)} (default: what this CPU has); with extensions "
-    "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16.",
+    "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16. Of "
+    f"microcontrollers, whose C is generic: {', '.join(MICROCONTROLLERS)}.",
 )
 _THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")
 _NAME = typer.Option(

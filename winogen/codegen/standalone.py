@@ -19,7 +19,7 @@ from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
 from winogen.records import ACTIVATIONS, NUMBERS, Target
 from winogen.records.machine import LINE
-from winogen.records.target import OLDEST
+from winogen.records.target import MICROCONTROLLERS, OLDEST
 
 _COLUMNS = 100
 _BELOW = (
@@ -27,6 +27,7 @@ _BELOW = (
     "end."
 )
 _COMPILE = "with `cc -O3 -fopenmp -c`; without -fopenmp it runs on one thread."
+_BARE = "with `arm-none-eabi-gcc -O3 {0} -c`."
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def render_pair(
         "whole": interface.whole,
         "usage": [textwrap.wrap(text, 93, subsequent_indent="    ") for text in usage],
         "below": _comment([f"{name}.h describes {_BELOW.format(interface.whole)}"]),
-        "compile": _comment([f"Compile {name}.c {_COMPILE}"]),
+        "compile": _comment([f"Compile {name}.c {_compiled(spec.target)}"]),
         "note": _comment([interface.note] * bool(interface.note)),
         "fixed_width": any(
             c_type.endswith("_t")
@@ -240,6 +241,12 @@ def render_pair(
         f"{name}.{suffix}": environment().get_template(file).render(known)
         for suffix, file in files.items()
     }
+
+
+def _compiled(target: Target) -> str:
+    """How a file is compiled, in words."""
+    bare = target.core in MICROCONTROLLERS
+    return _BARE.format(" ".join(target.told)) if bare else _COMPILE
 
 
 def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:

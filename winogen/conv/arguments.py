@@ -11,6 +11,7 @@ import numbers
 import operator
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -25,7 +26,7 @@ from winogen.records import (
     Epilogue,
     Target,
 )
-from winogen.records.target import LEVELS, spelled
+from winogen.records.target import LEVELS, MICROCONTROLLERS, spelled
 from winogen.typing import Layout, Layout1d, Layout2d, Layout3d
 
 # By rank; channels first, then channels last.
@@ -55,13 +56,19 @@ def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     return value
 
 
+_ISAS = (*TARGETS, *LEVELS, *MICROCONTROLLERS)
+
+
 def target(isa: str) -> Target:
-    """Return an instruction set of `TARGETS` with its extensions, as "avx512" or "avx512+vnni"."""
+    """Return an instruction set of `TARGETS` with its extensions, as "avx512" or "avx512+vnni".
+
+    A microcontroller, as "cortex-m4", is "generic" with what its compiler is told.
+    """
+    if isa in MICROCONTROLLERS:
+        return replace(TARGETS["generic"], core=isa)
     name, extensions = spelled(isa)
     # Named whole where the part before a sign is no target: "cortex-m4" is none, not "cortex".
-    return TARGETS[name if name in TARGETS else choice("isa", isa, (*TARGETS, *LEVELS))].adjusted(
-        extensions
-    )
+    return TARGETS[name if name in TARGETS else choice("isa", isa, _ISAS)].adjusted(extensions)
 
 
 def activation(value: Any) -> Epilogue:

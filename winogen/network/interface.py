@@ -12,6 +12,7 @@ from winogen.codegen.templates import wrapped
 from winogen.network.reading import Array
 from winogen.network.weights import spelled
 from winogen.records import Target
+from winogen.records.target import MICROCONTROLLERS
 
 
 def interface(
@@ -32,7 +33,8 @@ def interface(
         "NAME": name.upper(),
         "command": command,
         "isa": target.name,
-        "flags": " ".join(target.flags),
+        "flags": " ".join(target.told),
+        "bare": target.core in MICROCONTROLLERS,
         "inputs": inputs,
         "outputs": outputs,
         "signature": ", ".join(

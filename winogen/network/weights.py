@@ -129,13 +129,6 @@ def packed(one: Kernel, weight: Any) -> np.ndarray:
 
 
 def _foreign(spec: KernelSpec) -> Build:
-    """The kernel by portable C alone, with vectors as wide as those of its target.
-
-    How filters lie depends on widths, not on instructions. Those that load some lanes are no part
-    of packing.
-    """
-    portable = replace(
-        spec.target, name="generic", flags=(), extensions=frozenset(), masks=False, load_mask=0
-    )
-    same = replace(spec, target=portable)
+    """The kernel by portable C alone, which packs filters as that of its target reads them."""
+    same = replace(spec, target=spec.target.portable)
     return Build(render(same), cdef(same), TARGETS["generic"], (), spec.name)

@@ -135,6 +135,11 @@ class Target:
         return replace(self, flags=_joined((*self.flags, *flags)))
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """All that a compiler is told for its CPUs: the core of a microcontroller, too."""
+        return MICROCONTROLLERS.get(self.core, self.flags)
+
+    @property
     def known(self) -> dict[str, Extension]:
         """All extensions that its CPUs may have, by name."""
         return {one.name: one for one in EXTENSIONS if self.name in one.targets}
@@ -151,6 +156,23 @@ class Target:
             one
             for one in self.known.values()
             if words.issuperset(word for flag in one.flags for word in flag.split("+"))
+        )
+
+    @property
+    def portable(self) -> Target:
+        """The target "generic" with vectors as wide, whose C packs filters for this one on any CPU.
+
+        How filters lie depends on the width of vectors, and on whether one lane multiplies all
+        others. No instruction of this target is among what the C uses.
+
+        >>> TARGETS["avx512"].portable.vector_bytes, TARGETS["avx512"].portable.masks
+        (64, False)
+        """
+        return replace(
+            TARGETS["generic"],
+            vector_bytes=self.vector_bytes,
+            registers=self.registers,
+            by_lane=self.by_lane,
         )
 
     def storing(self, *numbers: str) -> Target:
@@ -314,6 +336,21 @@ LEVELS: dict[str, str] = {
     "x86-64-v2": "sse4.2",
     "x86-64-v3": "avx2+f16c",
     "x86-64-v4": "avx512+f16c",
+}
+
+
+# Microcontrollers by the names of their cores, and what their compilers are told. They have no
+# vectors of floats: their C is that of "generic".
+MICROCONTROLLERS: dict[str, tuple[str, ...]] = {
+    core: (f"-mcpu={core}", "-mthumb", *((f"-mfpu={unit}", "-mfloat-abi=hard") if unit else ()))
+    for core, unit in {
+        "cortex-m0": "",
+        "cortex-m0plus": "",
+        "cortex-m3": "",
+        "cortex-m4": "fpv4-sp-d16",
+        "cortex-m7": "fpv5-sp-d16",
+        "cortex-m33": "fpv5-sp-d16",
+    }.items()
 }
 
 
