@@ -136,6 +136,9 @@ def report(
         None, min=1, max=1024, help="Threads (default: OMP_NUM_THREADS or all CPUs)."
     ),
     input: list[str] = _INPUT,
+    predicted: bool = typer.Option(
+        False, "--predicted", help="Print what was predicted of measured layers, too."
+    ),
 ) -> None:
     """Say layer by layer what winogen gains, without changing anything.
 
@@ -143,7 +146,8 @@ def report(
     """
     from winogen.onnx.report import report as make
 
-    typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input)))
+    made = make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input))
+    typer.echo(made.table(predicted))
 
 
 def shapes_of(texts: list[str] | None, option: str = "input") -> dict[str, Any]:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
+from winogen.columns import wrapped
 from winogen.conv import arguments
 from winogen.conv.folded import unfolded
 from winogen.conv.problem import Problem
 from winogen.graph import Conv, QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
+from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
 from winogen.onnx.forms import FORMS
@@ -52,6 +54,12 @@ class Row:
             return None
         return self.onnxruntime_s / self.winogen_s
 
+    @property
+    def line(self) -> Line:
+        """The row in a table."""
+        times = self.predicted_s, self.winogen_s, self.onnxruntime_s
+        return Line(self.layer, self.what, self.algorithm, *times)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -88,23 +96,19 @@ class Report:
         return self.onnxruntime_s / self.winogen_s
 
     def __str__(self) -> str:
-        head = ("layer", "what", "output", "by", "predicted ms", "winogen ms", "onnxruntime ms",
-                "gain")  # fmt: skip
-        table = [head, *map(_cells, self.rows)]
-        if not any(row.gain for row in self.rows):  # no column of what was not measured
-            table = [cells[:5] for cells in table]
-        widths = [max(map(len, column)) for column in zip(*table)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if place < 4 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths))
-            ).rstrip()
-            for row in table
-        ]
-        if not self.rows:
-            lines = ["no layer that winogen would compute"]
-        lines += self._whole()
-        return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
+        return self.table()
+
+    def table(self, predicted: bool = False) -> str:
+        """Return the table, at most 100 columns wide, with all that is known of the whole.
+
+        ``predicted``: with the times that were predicted of measured layers, too.
+        """
+        lines = ["no layer that winogen would compute"]
+        if self.rows:
+            lines = table([row.line for row in self.rows], "onnxruntime", predicted)
+        rest = [*self._whole(), *(f"stays: {refusal}" for refusal in self.refusals)]
+        lines += [""] if self.rows and rest else []
+        return "\n".join([*lines, *(part for text in rest for part in wrapped(text))])
 
     def _whole(self) -> Iterator[str]:
         """What is said of all layers."""
@@ -130,17 +134,6 @@ class Report:
             if self.quantized_times:
                 measured = f"each alone, all together: onnxruntime {self.quantized_times}"
             yield f"{self.quantized} quantized convolutions that winogen would compute; {measured}"
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    sizes = "x".join(map(str, row.output))
-    times = map(_ms, (row.predicted_s, row.winogen_s, row.onnxruntime_s))
-    gain = "" if row.gain is None else f"{row.gain:.2f}"
-    return row.layer, row.what, sizes, row.algorithm, *times, gain
-
-
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.3f}"
 
 
 @naming_damage

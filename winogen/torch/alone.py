@@ -24,7 +24,7 @@ from winogen.torch.calls import array
 from winogen.torch.drafting import MEMORY
 from winogen.torch.functional import LayerOptions
 from winogen.torch.replacing import exchange
-from winogen.torch.report import Row
+from winogen.torch.report import USUAL, Row
 from winogen.torch.sharing import sharing
 from winogen.torch.transposed import TRANSPOSED
 
@@ -162,7 +162,7 @@ def _ways(
         return _Way(options, plan, why)
 
     if not least:
-        yield (first := way("fastest within the tolerance"))
+        yield (first := way(USUAL))
         if first.options.tile is not None:
             for m in _TILES:
                 try:

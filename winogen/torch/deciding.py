@@ -31,7 +31,7 @@ from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
-from winogen.torch.report import Budget, Row
+from winogen.torch.report import USUAL, Budget, Row
 
 Shape = tuple[int, ...]
 
@@ -236,7 +236,7 @@ def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
         what=f"{node.op}{seams}",
         runs=runs,
         why=(
-            "fastest within the tolerance"
+            USUAL
             if way == _first(planned, number)
             else "smaller filters, to keep to the limit of memory"
         ),

@@ -18,8 +18,10 @@ from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import runtime
 from winogen.graph.compiling import load_soon
 from winogen.progress import working
+from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target, machine
+from winogen.torch import alone
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, described, witnessed
 from winogen.torch.copies import bare, evaluated, restored
@@ -34,6 +36,7 @@ from winogen.torch.tracing import Traced, traced
 from winogen.torch.wholes import Rivals
 from winogen.typing import Real
 
+_LEFT = "the model was left alone"
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
@@ -254,22 +257,26 @@ def _swapped(
         with working("measuring the whole model"), restored(own), restored(other):
             report = replace(report, whole=rivals.measured(other), rival=rivals.name)
         if report.whole is not None and report.whole.is_slower:
-            return _alone(own, f"{reason}; torch is faster in the whole model: {report.whole}")
+            rows = tuple(row.left_to_torch(_LEFT) for row in report.rows)
+            return _alone(own, f"{reason}; torch is faster in the whole model", rows, report.whole)
     return Optimized(other, report, None)
 
 
-def _alone(model: nn.Module, reason: str) -> Optimized:
-    """Return a copy that is left alone."""
-    rows = _kept(model, "the model was left alone")
-    return Optimized(
-        model, Report(tuple(rows), f"nothing, the model was left alone ({reason})"), None
+def _alone(
+    model: nn.Module, reason: str, rows: Sequence[Row] = (), whole: Times | None = None
+) -> Optimized:
+    """Return a copy that is left alone; ``rows`` and ``whole`` say what was measured before."""
+    tracer = f"nothing, the model was left alone ({reason})"
+    report = Report(
+        tuple(rows or _kept(model, _LEFT)), tracer, "the input's", whole=whole, rival="as it is"
     )
+    return Optimized(model, report, None)
 
 
 def _kept(model: nn.Module, why: str, but: Collection[str] = ()) -> list[Row]:
     """Convolutions of any kind that stay torch's."""
     return [
-        Row(name, type(module).__name__, "torch", why)
+        Row(name, alone.described(module), "torch", why)
         for name, module in model.named_modules()
         if isinstance(module, _ConvNd) and name not in but
     ]

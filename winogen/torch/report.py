@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from winogen.columns import wrapped
 from winogen.errors import InvalidType
 from winogen.graph.ceilings import Errors, errors_of
+from winogen.graph.layer_table import Line, table
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import run
 from winogen.torch.copies import evaluated
+
+USUAL = "fastest within the tolerance"  # why a layer runs as it does, unless something else is said
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,13 @@ class Row:
     torch: float | None = None  # torch's seconds for the same
     error: float | None = None  # predicted max |y - y_exact| / max |y_exact|
     packed_bytes: int = 0
+
+    @property
+    def line(self) -> Line:
+        """The row in a table."""
+        note = "" if self.why == USUAL else self.why
+        times = self.predicted, self.measured, self.torch
+        return Line(self.name, self.what, self.runs, *times, self.error, note)
 
     def left_to_torch(self, why: str) -> Row:
         """Return the row of the same convolution, run by torch; ``why`` unless that is known."""
@@ -63,10 +74,6 @@ class Report:
     rival: str = ""  # how torch computed it
     day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
-    _columns: tuple[str, ...] = field(
-        default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
-        repr=False,
-    )
 
     @property
     def packed_bytes(self) -> int:
@@ -74,56 +81,49 @@ class Report:
         return sum(row.packed_bytes for row in self.rows)
 
     def __str__(self) -> str:
-        cells = [self._columns, *(self._cells(row) for row in self.rows)]
-        widths = [max(len(line[i]) for line in cells) for i in range(len(self._columns))]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip()
-            for line in cells
-        ]
-        return "\n".join([*self._head(), "", lines[0], "-" * len(lines[0]), *lines[1:]])
+        return self.table()
 
-    def _head(self) -> list[str]:
+    def table(self, predicted: bool = False) -> str:
+        """Return the table, at most 100 columns wide, with all that is known of the whole.
+
+        ``predicted``: with the times that were predicted of measured layers, and what other limits
+        of memory would take.
+        """
         ours = sum(row.runs != "torch" for row in self.rows)
-        head = [
+        first = (
             f"{ours} of {len(self.rows)} convolutions run by winogen in {self.segments} calls, "
-            f"layout {self.layout}; traced by {self.tracer}",
-        ]
+            f"layout {self.layout}; traced by {self.tracer}"
+        )
+        lines = wrapped(first)
+        if self.rows:
+            lines += ["", *table([row.line for row in self.rows], "torch", predicted)]
+        rest = [part for text in self._whole(predicted) for part in wrapped(text)]
+        return "\n".join([*lines, *([""] if rest else []), *rest])
+
+    def _whole(self, predicted: bool) -> Iterator[str]:
+        """What is known of the whole model."""
         if self.whole is not None:
             kept = "; torch's is kept" if self.whole.is_slower else ""
             when = f" on {self.day}" if self.day else ""
-            head.append(f"the whole model, measured{when}: torch, {self.rival}, {self.whole}{kept}")
+            yield f"the whole model, measured{when}: torch, {self.rival}, {self.whole}{kept}"
         if self.packed_bytes:
             times = self.packed_bytes / max(1, self.weight_bytes)
-            head.append(f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights")
+            yield f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights"
         if self.budgets:
             ways = (
-                f"{_milliseconds(one.predicted)} with {one.packed_bytes:,} bytes at "
-                f"{one.times_weights} x"
+                f"{one.packed_bytes:,} bytes at {one.times_weights} x the weights"
+                + (f" ({1e3 * one.predicted:.3g} ms predicted)" if predicted else "")
                 for one in self.budgets
             )
-            head.append(f"all layers by winogen, predicted by memory_limit: {', '.join(ways)}")
+            yield f"all layers by winogen, by memory_limit: {', '.join(ways)}"
         if self.errors is not None:
-            head.append(self.errors.text("torch"))
+            yield self.errors.text("torch")
         if self.machine:
-            head.append(f"planned for this machine: {self.machine}")
+            yield f"planned for this machine: {self.machine}"
         if self.compared:
-            head.append(f"compared with the model on {self.compared}")
-        head += [f"not prepared, computed by the model itself: {one}" for one in self.refused]
-        if any(row.measured for row in self.rows):
-            head.append(
-                "measured, torch: the least of some calls of the layer alone, in turns. Predicted: "
-                "on an idle machine; measured times far above tell that others compute, too"
-            )
-        return head
-
-    def _cells(self, row: Row) -> tuple[str, ...]:
-        times = [_milliseconds(s) for s in (row.predicted, row.measured, row.torch)]
-        error = "" if row.error is None else f"{row.error:.1e}"
-        return (row.name, row.what, row.runs, *times, error, row.why)
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.3g} ms"
+            yield f"compared with the model on {self.compared}"
+        for one in self.refused:
+            yield f"not prepared, computed by the model itself: {one}"
 
 
 def report(model: nn.Module) -> Report:
