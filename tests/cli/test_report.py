@@ -73,7 +73,7 @@ def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
         re.search("<h1>(.*?)</h1>", (folder / f"out{k}" / "index.html").read_text("utf-8"))[1]
         for k in (0, 1)
     ]
-    assert titles == [f"how accurate each algorithm is on {name}" for name in (LAYER[1], "layer")]
+    assert titles == [f"How accurate each algorithm is on {name}" for name in (LAYER[1], "layer")]
 
 
 @pytest.mark.thorough

@@ -46,7 +46,7 @@ def test_the_page(document, tmp_path):
     page, found = write_net_report(tmp_path, lambda: document)
     assert json.loads((tmp_path / "report.json").read_text("utf-8")) == found
     text = page.read_text("utf-8")
-    assert "what number formats do to a small upscaler, x2" in text and text.count("<img ") == 1
+    assert "What number formats do to a small upscaler, x2" in text and text.count("<img ") == 1
     head, first, *_ = (tmp_path / "quality.csv").read_text("utf-8").splitlines()
     assert head == 'numbers,direct,"F(2x2,3x3)"' and first.startswith("float32,1")
 

@@ -96,7 +96,7 @@ def page(document: dict) -> tuple[str, list[Section]]:
             ],
         ),
     ]  # fmt: skip
-    return "how accurate the catalog of transforms is", sections
+    return "How accurate the catalog of transforms is", sections
 
 
 def short_name(entry: dict) -> str:
@@ -276,7 +276,9 @@ def dots(axes: Axes, names: list[str], series: dict[str, list[float | None]], la
     """A row of dots for each name, from top to bottom; ``series``: name -> a figure per row."""
     colors = (COLORS[1], COLORS[0], GREY, *COLORS[2:])
     for number, (name, figures) in enumerate(series.items()):
-        found = [(x, -k) for k, x in enumerate(figures) if x is not None]
+        # A little apart, so that none hides another of the same place.
+        apart = 0.2 * (number - (len(series) - 1) / 2)
+        found = [(x, -k - apart) for k, x in enumerate(figures) if x is not None]
         if found:
             axes.plot(
                 *zip(*found), linestyle="none", marker=MARKERS[number % len(MARKERS)],

@@ -48,7 +48,7 @@ def page(document: dict) -> tuple[str, list[Section]]:
         sections.append(Section("Distribution", [text], partial(histogram, document=document)))
     data = [{"": name, **facts} for name, facts in document["data"].items()]
     sections.append(Section("The data", rows=data))
-    return f"how accurate each algorithm is on {layer['name']}", sections
+    return f"How accurate each algorithm is on {layer['name']}", sections
 
 
 def _shapes(document: dict) -> str:

@@ -38,4 +38,4 @@ def page(document: dict) -> tuple[str, list[Section]]:
         label="dB",
     )
     section = Section("Quality", lines, paint, rows, 1.6 + 0.28 * len(rows))
-    return f"what number formats do to {net['title']}", [section]
+    return f"What number formats do to {net['title']}", [section]

@@ -14,6 +14,8 @@ from winogen.lab.charts import add_legend, new_figure, svg_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Characters that a cell has at most beside many others, and columns that are few.
+_LINE, _FEW = 24, 6
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -31,6 +33,25 @@ class Section:
     def columns(self) -> list[str]:
         """All columns of the table."""
         return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    @property
+    def tables(self) -> list[list[str]]:
+        """The columns of each table: those of long texts have one of their own, which has room."""
+        long = [name for name in self.columns if self.kind(name) == "text long"]
+        short = [name for name in self.columns if name not in long]
+        if len(self.columns) <= _FEW or not long:
+            return [self.columns] if self.rows else []
+        return [short, [short[0], *long]]
+
+    def is_text(self, name: str) -> bool:
+        """Whether a column is read as text, from the left."""
+        return any(isinstance(row.get(name), (str, list, tuple)) for row in self.rows)
+
+    def kind(self, name: str) -> str:
+        """Return the classes of a column's cells: numbers, texts, texts that need a line."""
+        if not self.is_text(name):
+            return "number"
+        return "text long" if any(len(cell(row.get(name))) > _LINE for row in self.rows) else "text"
 
     @property
     def picture(self) -> str:
