@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -69,6 +69,15 @@ def render(document: dict, files: Sequence[str] = ()) -> str:
 
     ``files``: names of the files beside it that the page mentions.
     """
+    # The module of each kind has the title of its page, and the sections.
+    title, sections = import_module(f"winogen.lab.reports.{document['kind']}_page").page(document)
+    return page_of(title, sections, files, document["made_by"])
+
+
+def page_of(
+    title: str, sections: Sequence[Section], files: Sequence[str], made_by: Mapping[str, str]
+) -> str:
+    """Return the HTML text of these sections; ``made_by``: names of programs, their versions."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -76,10 +85,8 @@ def render(document: dict, files: Sequence[str] = ()) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["cell"] = cell
-    # The module of each kind has the title of its page, and the sections.
-    title, sections = import_module(f"winogen.lab.reports.{document['kind']}_page").page(document)
     template = environment.get_template("page.html.j2")
-    return template.render(title=title, sections=sections, files=files, made_by=document["made_by"])
+    return template.render(title=title, sections=sections, files=files, made_by=made_by)
 
 
 def cell(value: Any) -> str:
