@@ -37,7 +37,7 @@ def library(folder: Path, sources: list[str], flags: list[str]) -> ctypes.CDLL:
 
 def by_network(model: str, folder: Path, arrays: list[np.ndarray]) -> Callable[[], None]:
     """Return a call of the model as `winogen generate` writes it."""
-    files = generate(model, weights="object")
+    files = generate(model, weights="object", name="net")
     files.write(folder)
     print(f"  {files}".replace("\n", "\n  "))
     sources = [n for n in files.contents if n.endswith((".c", ".S")) and "_test" not in n]

@@ -322,6 +322,22 @@ def test_numbers_of_other_types_are_refused():
         generate(helper.make_model(graph))
 
 
+@pytest.mark.parametrize(
+    "file, name",
+    [("up-2x.v1.onnx", "up_2x_v1"), ("7.onnx", "net_7"), ("m" * 200 + ".onnx", "m" * 60)],
+)
+def test_a_network_is_called_as_its_file(file, name, tmp_path):
+    onnx.save(chain(), tmp_path / file)
+    contents = generate(tmp_path / file, isa="generic", algorithm="direct").contents
+    assert f"{name}.h" in contents and f"void {name}_run(" in contents[f"{name}.h"].decode()
+
+
+def test_names_are_as_long_as_those_of_files_may_be(tmp_path):
+    generate(chain(), isa="generic", algorithm="direct", name="n" * 200).write(tmp_path)
+    with pytest.raises(InvalidValue, match="name: got 201 letters; allowed: 200 at most"):
+        generate(chain(), isa="generic", name="n" * 201)
+
+
 def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
@@ -335,10 +351,10 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
     shapes = {"x": (1, 3, 8, 8)}
     files = generate("chain.onnx", isa="generic", weights="object", input_shapes=shapes)
     assert sorted(files.contents) == sorted(path.name for path in (tmp_path / "made").iterdir())
-    head = (tmp_path / "made" / "net.h").read_text()
+    head = (tmp_path / "made" / "chain.h").read_text()
     assert "winogen generate chain.onnx --isa generic --weights object" in head
-    data = files.contents["net_weights.bin"]
-    assert (tmp_path / "made" / "net_weights.bin").read_bytes() == data
+    data = files.contents["chain_weights.bin"]
+    assert (tmp_path / "made" / "chain_weights.bin").read_bytes() == data
     assert str(files) in done.output
 
 

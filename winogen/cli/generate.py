@@ -38,7 +38,9 @@ _ISA = typer.Option(
 )
 _THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")
 _NAME = typer.Option(
-    None, metavar="NAME", help="Prefix of files and functions (default: from sizes)."
+    None,
+    metavar="NAME",
+    help="Prefix of files and functions (default: from sizes, or as the model's file).",
 )
 
 # Options of one kind of layer only.

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from winogen.codegen.ctext import commented
@@ -28,6 +29,10 @@ _BELOW = (
 )
 _COMPILE = "with `cc -O3 -fopenmp -c`; without -fopenmp it runs on one thread."
 _BARE = "with `arm-none-eabi-gcc -O3 {0} -c`."
+
+
+_LONGEST = 230  # letters of a name
+_SUGGESTED = 60  # of one that nobody asked for
 
 
 @dataclass(frozen=True)
@@ -330,16 +335,34 @@ def _initialiser(value: Any) -> str:
     return repr(value)
 
 
-def check_name(name: str) -> str:
-    """Return ``name`` if files and functions can be called after it; raises InvalidValue."""
+def check_name(name: str, longest: int = _LONGEST) -> str:
+    """Return ``name`` if files and functions can be called after it; raises InvalidValue.
+
+    Names of files have 255 letters at most, of which endings take some.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise InvalidValue(f"name: got {name!r}; allowed: a C identifier, such as conv1_1")
+    if len(name) > longest:
+        raise InvalidValue(f"name: got {len(name)} letters; allowed: {longest} at most")
     if name in RESERVED or re.match(r"_[_A-Z]", name):
         raise InvalidValue(
             f"name: got {name!r}, which C or the generated code uses; "
             "allowed: another identifier, such as conv1_1"
         )
     return name
+
+
+def name_after(path: str | PurePath) -> str:
+    """Return a name for files and functions that a file suggests by its own.
+
+    >>> name_after("models/up-scaler.v2.onnx"), name_after("7.onnx"), name_after("int.onnx")
+    ('up_scaler_v2', 'net_7', 'net_int')
+    """
+    stem = re.sub(r"\W+", "_", PurePath(path).stem, flags=re.ASCII).strip("_")[:_SUGGESTED]
+    try:
+        return check_name(stem)
+    except InvalidValue:
+        return check_name(f"net_{stem}" if stem else "net")
 
 
 # Keywords of C and C++, ``main``, and what the kernels call their own.

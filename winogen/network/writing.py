@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from winogen.codegen.standalone import check_name
+from winogen.codegen.standalone import check_name, name_after
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
 from winogen.files import check_regular, replace_file
@@ -23,6 +23,7 @@ from winogen.toolchain import host_target
 
 # Where weights are: in C, in an object file, or in a file that the caller maps.
 WEIGHTS = ("const", "object", "file")
+_LONGEST = 200  # letters of the prefix of all files
 FILTERS = ("float16", "bfloat16")  # what filters may be stored in, beside float32
 
 
@@ -67,7 +68,7 @@ class Files:
 def generate(
     model_or_path: Any,
     *,
-    name: str = "net",
+    name: str | None = None,
     isa: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     weights: str = "const",
@@ -81,8 +82,9 @@ def generate(
     """Return a model as C that needs no part of winogen, no allocator and no threads.
 
     ``model_or_path``: an onnx.ModelProto of float32, or a quantized one, or a path. ``name``: the
-    prefix of files and functions. ``isa``: an instruction set of `TARGETS` with its extensions, by
-    default this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
+    prefix of files and functions, by default the name of the model's file, and "net" of a proto.
+    ``isa``: an instruction set of `TARGETS` with its extensions, or a microcontroller, by default
+    this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
     ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
     layer of floats, as in `conv2d`.
@@ -100,7 +102,9 @@ def generate(
     for what, text in (("isa", isa), ("command", command)):
         if not isinstance(text, (str, NoneType)):
             raise InvalidType(f"{what}: got {type(text).__name__}; allowed: a text")
-    check_name(f"{check_name(name)}_00")
+    if name is None:
+        name = name_after(model_or_path) if isinstance(model_or_path, (str, Path)) else "net"
+    check_name(f"{check_name(name, _LONGEST)}_00")
     arguments.choice("weights", weights, WEIGHTS)
     target = host_target() if isa is None else arguments.target(isa)
     if tolerance is not None:
