@@ -1,5 +1,6 @@
 # make demo    set up .venv and run `winogen demo`: a layer and a photograph by five algorithms
 # make test    set up .venv and run the tests
+# make quick   set up .venv and run one case of each test, what changed last first: two minutes
 # make lint    set up .venv and check style, format and types
 # make wheel   build, check and test the sdist and the wheel with prebuilt kernels, in dist/; with
 #              MACHINE=aarch64 a wheel for that, by a cross compiler
@@ -8,13 +9,16 @@
 
 export PYTHON
 
-.PHONY: demo test lint wheel venv lint-tools clean
+.PHONY: demo test quick lint wheel venv lint-tools clean
 
 demo: venv
 	@.venv/bin/winogen demo
 
 test: venv
 	@.venv/bin/python -m pytest -n auto
+
+quick: venv
+	@.venv/bin/python -m pytest -n auto --first-case
 
 lint: lint-tools
 	@.venv/bin/ruff check

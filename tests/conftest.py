@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zlib
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -39,38 +38,39 @@ class Helpers:
 if not any(getattr(finder, "FOLDER", None) == Helpers.FOLDER for finder in sys.meta_path):
     sys.meta_path.append(Helpers)
 
+choice, compilers = map(importlib.import_module, ("kept.choice", "kept.compilers"))
+compilers.install()
+
 
 def pytest_addoption(parser):
     """Options of this project's tests."""
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files in tests/golden"
     )
-    parser.addoption(
-        "--unnamed-isa",
-        action="store_true",
-        help="only tests that name no instruction set: WINOGEN_ISA changes nothing of the others",
-    )
-    parser.addoption(
-        "--share",
-        type=int,
-        default=1,
-        metavar="N",
-        help="one test in N; which ones changes with the files that were committed",
-    )
+    choice.add_options(parser)
 
 
+@pytest.hookimpl(trylast=True)  # after -k and -m, which need not be tried again
 def pytest_collection_modifyitems(config, items):
-    """Keep the tests that `--unnamed-isa` and `--share` ask for."""
-    kept = items
-    if config.getoption("--unnamed-isa"):
-        kept = [item for item in kept if not names_isa(item)]
-    if (shares := config.getoption("--share")) > 1:
-        turn = int(source_digest(config.rootpath), 16) % shares
-        kept = [item for item in kept if share_of(item, shares) == turn]
-    if len(kept) < len(items):
-        of_use = set(map(id, kept))
+    """Keep the tests that `choice` is asked for, in its order."""
+    found = choice.chosen(config, items)
+    if len(found) < len(items):
+        of_use = set(map(id, found))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in of_use])
-        items[:] = kept
+    items[:] = found
+
+
+def pytest_runtest_logreport(report):
+    """Note what passed, in the process that all reports reach."""
+    path = os.environ.get("WINOGEN_PASSED")
+    if path and "PYTEST_XDIST_WORKER" not in os.environ and report.when == "call" and report.passed:
+        choice.note(path, report.nodeid)
+
+
+def pytest_sessionfinish(session):
+    """The last of the processes of a run looks how much they keep."""
+    if not hasattr(session.config, "workerinput"):
+        compilers.prune()
 
 
 @pytest.fixture(scope="session")
@@ -97,22 +97,3 @@ def source_digest(folder):
     except OSError:
         found = ""
     return found.strip() or "0"
-
-
-def share_of(item, shares):
-    """Return the share of a test. Tests of a group, which share what is measured, are in one."""
-    group = item.get_closest_marker("xdist_group")
-    name = group.args[0] if group else item.nodeid
-    return zlib.crc32(name.encode()) % shares
-
-
-def names_isa(item):
-    """Whether one of a test's parameters is a target, or the name of one with its extensions."""
-    from winogen.records import TARGETS, Target
-    from winogen.records.target import spelled
-
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return any(
-        isinstance(value, Target) or (isinstance(value, str) and spelled(value)[0] in TARGETS)
-        for value in values
-    )

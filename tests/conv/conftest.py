@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 from conv.precompiled import intrinsics
 from filelock import FileLock
+from kept.folders import LIMIT, kept
 
 
 @contextmanager
-def compiling_quickly(request, tmp_path_factory):
-    """Compile with -Og, into a cache that outlives the run; yields the patch and usual flags."""
+def compiling_quickly():
+    """Compile with -Og, into the test cache; yields the patch and usual flags."""
     from winogen.conv import stock
 
     flags = stock.FLAGS
-    kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
     with pytest.MonkeyPatch.context() as patch:
         if "WINOGEN_CACHE" not in os.environ:
-            folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
-            patch.setenv("WINOGEN_CACHE", str(folder))
-        headers = _precompiled(kept.mkdir("winogen-headers")) if kept else ()
+            patch.setenv("WINOGEN_CACHE", str(kept("kernels")))
+            if "WINOGEN_CACHE_LIMIT" not in os.environ:
+                patch.setenv("WINOGEN_CACHE_LIMIT", LIMIT)
+        headers = _precompiled(kept("headers"))
         patch.setattr(stock, "FLAGS", (*flags, "-Og", *headers))
         yield patch, flags
 
@@ -49,14 +50,14 @@ def _precompiled(folder: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_kernels(request, tmp_path_factory):
+def quick_kernels():
     """Compile quickly: optimisation is not the subject.
 
     Tests of the code as shipped ask for `shipped_kernels`.
     """
     from winogen.conv import execute
 
-    with compiling_quickly(request, tmp_path_factory) as (patch, flags):
+    with compiling_quickly() as (patch, flags):
         # Threads that wait in a spin loop for a busy machine are slow; those tests ask for them.
         patch.setenv("OMP_NUM_THREADS", "1")
         yield flags

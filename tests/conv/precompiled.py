@@ -29,7 +29,7 @@ def intrinsics(folder: Path, flags: tuple[str, ...]) -> tuple[str, ...]:
     kept = folder / "intrinsics.h.gch"
     kept.mkdir(parents=True, exist_ok=True)
     words = (*compiler.command, *flags)
-    made = kept / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    made = kept / hashlib.sha256(" ".join((compiler.version, *words)).encode()).hexdigest()[:16]
     if not made.exists():
         draft = folder / f"draft-{os.getpid()}"
         if not header.exists():

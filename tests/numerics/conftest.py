@@ -1,14 +1,13 @@
-"""Compiled C goes into a cache that outlives the run."""
+"""Compiled C goes into the test cache."""
 
 import os
 
 import pytest
+from kept.folders import kept
 
 
 @pytest.fixture(autouse=True)
-def kernel_cache(request, tmp_path_factory, monkeypatch):
+def kernel_cache(monkeypatch):
     if "WINOGEN_CACHE" not in os.environ:
-        kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
-        folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
-        monkeypatch.setenv("WINOGEN_CACHE", str(folder))
+        monkeypatch.setenv("WINOGEN_CACHE", str(kept("kernels")))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -8,6 +8,7 @@ import textwrap
 from types import SimpleNamespace
 
 import pytest
+from kept.compilers import without
 from toolchain.machines import folder, later
 
 __all__ = ["folder", "later"]
@@ -26,7 +27,11 @@ print(library.path)
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """The folder of the kernel cache, empty; WINOGEN_CACHE points there; the CPU is as it is."""
+    """The folder of the kernel cache, empty; WINOGEN_CACHE points there; the CPU is as it is.
+
+    Compilers are the system's own.
+    """
+    monkeypatch.setenv("PATH", without(os.environ["PATH"]))
     folder = tmp_path / "cache"
     monkeypatch.setenv("WINOGEN_CACHE", str(folder))
     for name in ("WINOGEN_ISA", "WINOGEN_CPU"):

@@ -18,11 +18,11 @@ except ImportError:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_kernels(request, tmp_path_factory):
+def quick_kernels():
     """Compile with -Og: optimisation is not the subject."""
     from winogen.conv import execute
 
-    with compiling_quickly(request, tmp_path_factory):
+    with compiling_quickly():
         execute.forget()
         yield
     execute.forget()

@@ -1,0 +1,92 @@
+"""Which tests run, and in which order: options of pytest for whoever works and for CI's stages."""
+
+import subprocess
+from pathlib import Path
+
+from kept.folders import kept
+
+HELP = {
+    "--unnamed-isa": "only tests that name no instruction set: WINOGEN_ISA changes no others",
+    "--each-value": "of a test's cases as few as have every value of each parameter",
+    "--first-case": "of each test's cases the first one",
+    "--not-yet": "only tests that have not passed since the file PASSED was begun",
+}
+
+
+def add_options(parser):
+    """Options of this project's tests."""
+    for name in ("--unnamed-isa", "--each-value", "--first-case"):
+        parser.addoption(name, action="store_true", help=HELP[name])
+    parser.addoption("--not-yet", metavar="PASSED", help=HELP["--not-yet"])
+
+
+def chosen(config, items):
+    """Return the items that the options ask for; what the last changes touch comes first."""
+    if config.getoption("--unnamed-isa"):
+        items = [item for item in items if not names_isa(item)]
+    if config.getoption("--first-case"):
+        items = list({_function(item): item for item in reversed(items)}.values())[::-1]
+    if config.getoption("--each-value"):
+        items = each_value(items)
+    if path := config.getoption("--not-yet"):
+        passed = set(Path(path).read_text("utf-8").splitlines()) if Path(path).exists() else set()
+        items = [item for item in items if item.nodeid not in passed]
+    changed = changed_rooms(config.rootpath)
+    return sorted(items, key=lambda item: room_of(item.nodeid) not in changed)
+
+
+def names_isa(item):
+    """Whether one of a test's parameters is a target, or the name of one with its extensions."""
+    from winogen.records import TARGETS, Target
+    from winogen.records.target import spelled
+
+    return any(
+        isinstance(value, Target) or (isinstance(value, str) and spelled(value)[0] in TARGETS)
+        for value in _parameters(item).values()
+    )
+
+
+def each_value(items):
+    """Return the items whose parameters have a value that none before has, of the same test."""
+    seen, found = set(), []
+    for item in items:
+        # Values by their places in the lists that the test has: they need no hash.
+        places = getattr(getattr(item, "callspec", None), "indices", {})
+        values = {(_function(item), *place) for place in places.items()} or {_function(item)}
+        if not values <= seen:
+            found.append(item)
+        seen |= values
+    return found
+
+
+def changed_rooms(root):
+    """Return the rooms of files that changed since CI was last green; none where nobody knows."""
+    try:
+        green = (kept("ci") / "green").read_text("utf-8").strip()
+        words = ["git", "-C", str(root), "diff", "--name-only", green, "--"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+    except OSError:
+        return set()
+    return {room_of(name) for name in done.stdout.splitlines()}
+
+
+def room_of(name):
+    """Return the room of a file, of a test, or of the tests of a file.
+
+    That of both winogen/conv/plan.py and tests/conv/test_plan.py is "conv".
+    """
+    return [*name.split("/"), "", ""][1]
+
+
+def note(path, nodeid):
+    """Add a test that passed to the file."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(nodeid + "\n")
+
+
+def _parameters(item):
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _function(item):
+    return item.nodeid.partition("[")[0]

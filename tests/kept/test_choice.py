@@ -1,0 +1,51 @@
+"""Which tests are chosen: cases with every value, one case, what has not passed, changes first."""
+
+from types import SimpleNamespace
+
+import pytest
+from kept import choice
+
+
+def item(name, **places):
+    callspec = {"callspec": SimpleNamespace(indices=places, params={})} if places else {}
+    return SimpleNamespace(nodeid=name, **callspec)
+
+
+GRID = [item(f"tests/a/test_a.py::f[{x}-{y}]", x=x, y=y) for x in range(3) for y in range(4)]
+
+
+def test_cases_that_have_every_value_are_fewer_than_all_pairs():
+    found = choice.each_value([*GRID, item("tests/b/test_b.py::g")])
+    places = [one.callspec.indices for one in found[:-1]]
+    assert {p["x"] for p in places} == {0, 1, 2} and {p["y"] for p in places} == {0, 1, 2, 3}
+    assert len(found) == 3 + 4 - 1 + 1
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setenv("WINOGEN_TEST_CACHE", str(tmp_path))
+
+    def make(**options):
+        option = lambda name: options.get(name.strip("-").replace("-", "_"))
+        return SimpleNamespace(getoption=option, rootpath=tmp_path)
+
+    return make
+
+
+def test_one_case_of_each_test_is_its_first(config):
+    found = choice.chosen(config(first_case=True), [*GRID, item("tests/b/test_b.py::g")])
+    assert [one.nodeid for one in found] == [GRID[0].nodeid, "tests/b/test_b.py::g"]
+
+
+def test_what_passed_is_not_run_again(config, tmp_path):
+    for one in GRID[2:]:
+        choice.note(tmp_path / "passed", one.nodeid)
+    assert choice.chosen(config(not_yet=str(tmp_path / "passed")), GRID) == GRID[:2]
+    assert choice.chosen(config(not_yet=str(tmp_path / "none")), GRID) == GRID
+
+
+def test_rooms_that_changed_come_first(config, monkeypatch):
+    items = [item(f"tests/{room}/test_x.py::f") for room in ("a", "b", "c")]
+    changed = {choice.room_of(name) for name in ("winogen/c/plan.py", "README.md")}
+    monkeypatch.setattr(choice, "changed_rooms", lambda root: changed)
+    assert choice.chosen(config(), items) == [items[2], items[0], items[1]]
