@@ -2,7 +2,7 @@
 
 Run: python examples/accuracy_of_my_layer.py
 
-`winogen report --layer ... --weights FILE --input FILE` draws a page of the same kind.
+`winogen report --weight FILE --input FILE` draws a page of the same kind.
 """
 
 import numpy as np

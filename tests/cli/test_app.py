@@ -19,6 +19,11 @@ COMMANDS = (
 )
 
 
+def shapes(image, weight):
+    """The options that say a layer's shapes."""
+    return "--input", image, "--weight", weight
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids="-".join)
 def test_every_command_has_help_with_an_example(winogen, command):
     result = winogen(*command, "--help")
@@ -74,9 +79,9 @@ def test_a_closed_pipe_is_no_traceback():
 
 
 @pytest.mark.parametrize("words, match", [
-    (("1,16,8,8", "16,-16,3,3"), "weight: got shape (16, -16, 3, 3)"),
-    (("1,16,8,8", "16,8,3,3"), "input: got 16 channels"),
-    (("1,99999999,8,8", "99999999,99999999,3,3"), "weight"),
+    (shapes("1,16,8,8", "16,-16,3,3"), "weight: got shape (16, -16, 3, 3)"),
+    (shapes("1,16,8,8", "16,8,3,3"), "input: got 16 channels"),
+    (shapes("1,99999999,8,8", "99999999,99999999,3,3"), "weight"),
 ])  # fmt: skip
 def test_a_plan_of_what_is_no_layer_is_refused(winogen, words, match):
     result = winogen("plan", *words)
@@ -85,7 +90,7 @@ def test_a_plan_of_what_is_no_layer_is_refused(winogen, words, match):
 
 
 def test_a_plan_is_what_conv2d_follows(winogen):
-    words = ("plan", "1,4,9,8", "8,4,3,3", "--padding", "1,0", "--activation", "clip:0:6")
+    words = ("plan", *shapes("1,4,9,8", "8,4,3,3"), "--padding", "1,0", "--activation", "clip:0:6")
     output = winogen(*words, "--layout", "NHWC", "--algorithm", "direct", "--threads", 1).output
     conv = package.Conv2d(
         np.zeros((8, 4, 3, 3), np.float32), padding=(1, 0), activation=("clip", 0, 6),
@@ -93,16 +98,16 @@ def test_a_plan_is_what_conv2d_follows(winogen):
     )  # fmt: skip
     assert output == f"{conv.plan((1, 9, 8, 4))}\n"
     assert "conv2d float32 NHWC: 1x9x8x4 * 8x4x3x3 -> 1x9x6x8" in output
-    assert "run_part" in winogen(*words[:3], "--algorithm", "im2col", "--source").output
-    fields = json.loads(winogen(*words[:3], "--algorithm", "im2col", "--json").output)
+    assert "run_part" in winogen(*words[:5], "--algorithm", "im2col", "--source").output
+    fields = json.loads(winogen(*words[:5], "--algorithm", "im2col", "--json").output)
     assert fields["algorithm"] == "im2col" and fields["predictions"][0]["seconds"] > 0
     assert fields["with_compiler"] is None and "source" not in fields
-    assert winogen(*words[:3], "--source", "--json").exit_code == 2
+    assert winogen(*words[:5], "--source", "--json").exit_code == 2
 
 
 def test_a_plan_of_a_transposed_layer(winogen):
     """Its weights are C, M, K..., of any number of axes."""
-    words = ("plan", "1,8,40", "8,6,3", "--transposed", "--stride", "2", "--threads", 1)
+    words = ("plan", *shapes("1,8,40", "8,6,3"), "--transposed", "--stride", "2", "--threads", 1)
     output = winogen(*words, "--output-padding", "1", "--padding", "1").output
     layer = package.ConvTranspose1d(
         np.zeros((8, 6, 3), np.float32), stride=2, padding=1, output_padding=1, threads=1
@@ -122,7 +127,7 @@ def test_a_plan_of_a_transposed_layer(winogen):
     (("--transposed", "--algorithm", "winograd2d"), 'algorithm: got "winograd2d" for a transposed'),
 ])  # fmt: skip
 def test_what_only_some_layers_have(refused, words, match):
-    assert match in refused("plan", "1,8,40", "8,6,3", *words)
+    assert match in refused("plan", *shapes("1,8,40", "8,6,3"), *words)
 
 
 def test_commands_have_all_options_of_a_convolution(winogen):
@@ -133,5 +138,5 @@ def test_commands_have_all_options_of_a_convolution(winogen):
 
 def test_an_option_with_names_is_refused_by_them(refused):
     for words in (("plan",), ("lab", "loops"), ("lab", "search-loops")):
-        line = refused(*words, "1,4,9,8", "8,4,3,3", "--layout", "CHWN")
+        line = refused(*words, *shapes("1,4,9,8", "8,4,3,3"), "--layout", "CHWN")
         assert "layout: got 'CHWN'; allowed: " in line and '"NCHW", "NHWC"' in line

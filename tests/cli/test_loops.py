@@ -6,7 +6,18 @@ import pytest
 
 from winogen.lab.loops.parameters import Parameters
 
-LAYER = ("lab", "loops", "1,8,12,12", "16,8,3,3", "--padding", "1", "--isa", "avx2")
+LAYER = (
+    "lab",
+    "loops",
+    "--input",
+    "1,8,12,12",
+    "--weight",
+    "16,8,3,3",
+    "--padding",
+    "1",
+    "--isa",
+    "avx2",
+)
 
 
 def test_a_nest_is_printed_with_its_parameters(winogen):

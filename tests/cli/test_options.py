@@ -34,7 +34,9 @@ def test_generate_report_and_bench_read_integers_alike(refused, tmp_path):
     assert "input: got '1,2'" in refused(
         "generate", "--input", "1,2", "--weight", "1,1,1,1", "-o", tmp_path
     )
-    line = refused("report", "-o", tmp_path, "--layer", "1,1,8,8:1,1,3,3", "--padding", "x")
+    line = refused(
+        "report", "-o", tmp_path, "--input", "1,1,8,8", "--weight", "1,1,3,3", "--padding", "x"
+    )
     assert "padding: got 'x'; allowed: one or two integers" in line
     assert "tile: got '4y6'" in refused("bench", "--tile", "4y6")
 
@@ -53,9 +55,9 @@ def test_devices_and_pipes_are_refused(refused, tmp_path):
     for path in (pipe, "/dev/zero"):  # which would be waited for, or read, for ever
         assert "show: got" in refused("bench", "--show", path)
         assert "results: got" in refused("search", 2, 3, "--results", path)
-        words = ("report", "-o", tmp_path / "page", "--layer")
-        assert "layer: got" in refused(*words, path)
-        assert "weights: got" in refused(*words, "1,1,8,8:1,1,3,3", "--weights", path)
+        words = ("report", "-o", tmp_path / "page")
+        assert "layer: got" in refused(*words, "--layer", path)
+        assert "weight: got" in refused(*words, "--input", "1,1,8,8", "--weight", path)
 
 
 def test_deep_json_is_not_json(refused, tmp_path):
@@ -73,8 +75,8 @@ def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
     np.save(path, np.zeros(4, np.float32))
     data = path.read_bytes().replace(b"(4,), }" + b" " * 14, b"(1000000000000000,), }")
     path.write_bytes(data[:128])
-    line = refused("report", "-o", tmp_path / "p", "--layer", "1,1,8,8:1,1,3,3", "--weights", path)
-    assert "weights: got" in line
+    line = refused("report", "-o", tmp_path / "p", "--input", "1,1,8,8", "--weight", path)
+    assert "weight: got" in line
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

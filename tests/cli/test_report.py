@@ -9,7 +9,8 @@ import pytest
 
 from winogen.lab.reports import catalog, ways
 
-LAYER = ("--layer", "1,4,8,9:3,4,3,3", "--padding", "1")
+LAYER = ("--input", "1,4,8,9", "--weight", "3,4,3,3", "--padding", "1")
+NAME = "1,4,8,9:3,4,3,3"
 
 
 @pytest.fixture(autouse=True)
@@ -59,27 +60,37 @@ def test_of_the_catalog(winogen, folder, monkeypatch):
 
 @pytest.mark.thorough
 def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
-    files = ("--weights", "w.npy", "--input", "x.npy")
-    for number, layer in enumerate((LAYER, ("--layer", "layer.json"))):
+    files = ("--weight", "w.npy", "--input", "x.npy")
+    for number, layer in enumerate((LAYER[4:], ("--layer", "layer.json"))):
         result = winogen("report", *layer, *files, "--tolerance", "1e-6", "-o", f"out{number}")
         assert result.exit_code == 0, result.output
     first, second = (
         json.loads((folder / f"out{k}" / "report.json").read_text("utf-8")) for k in (0, 1)
     )
     assert first["rows"] == second["rows"] and first["tolerance"] == 1e-6
-    assert (first["layer"]["name"], second["layer"]["name"]) == (LAYER[1], "layer")
+    assert (first["layer"]["name"], second["layer"]["name"]) == (NAME, "layer")
     assert first["data"]["weights"]["source"] == "w.npy"
     titles = [
         re.search("<h1>(.*?)</h1>", (folder / f"out{k}" / "index.html").read_text("utf-8"))[1]
         for k in (0, 1)
     ]
-    assert titles == [f"How accurate each algorithm is on {name}" for name in (LAYER[1], "layer")]
+    assert titles == [f"How accurate each algorithm is on {name}" for name in (NAME, "layer")]
 
 
 @pytest.mark.thorough
 def test_data_are_drawn_where_none_are_given(winogen, folder):
     result = winogen(
-        "report", "--layer", "1,4,9,9:4,2,3,3", "--stride", "2,1", "--groups", 2, "-o", "o"
+        "report",
+        "--input",
+        "1,4,9,9",
+        "--weight",
+        "4,2,3,3",
+        "--stride",
+        "2,1",
+        "--groups",
+        2,
+        "-o",
+        "o",
     )
     assert result.exit_code == 0, result.output
     document = json.loads((folder / "o" / "report.json").read_text("utf-8"))
@@ -91,12 +102,13 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
     "words, message",
     [
         (("--layers", "vgg17"), "layers: got 'vgg17'"),
-        (("--weights", "w.npy"), "weights: got 'w.npy'; allowed: only together with --layer"),
-        (("--thorough",), "thorough: got 'True'; allowed: only together with --layer"),
-        ((*LAYER, "--trials", 9), "trials: got '9'; allowed: only without --layer"),
-        (("--layer", "1,4"), "layer: got '1,4'; allowed: N,C,H,W:M,C,KH,KW, or a JSON file"),
-        (("--layer", "1,4,8,9:3,4,3"), "got '1,4,8,9:3,4,3'; allowed: N,C,H,W:M,C,KH,KW"),
-        (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),
+        (("--weight", "w.npy"), "input: got none; allowed: --input and --weight, or --layer"),
+        (("--thorough",), "thorough: got 'True'; allowed: only together with --input and"),
+        ((*LAYER, "--trials", 9), "trials: got '9'; allowed: only in the report on the catalog"),
+        (("--layer", "1,4"), "layer: got '1,4' (No such file or directory); allowed: a JSON file"),
+        ((*LAYER[:2], "--weight", "3,4,3"), "weight: got '3,4,3'; allowed: 4 integers"),
+        (("--layer", "layer.json", "--weight", "3,4,3,3"), "allowed: an array, or nothing: layer"),
+        ((*LAYER[:2], "--weight", "3,5,3,3"), "got 4 channels"),
         (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
         (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),
         (("--layer", "deep.json"), "layer: got deep.json, which is nested too deeply"),
@@ -106,12 +118,15 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         ),
         ((*LAYER, "--stride", "a"), "stride: got 'a'; allowed: one or two integers"),
         ((*LAYER, "--input", "x64.npy"), "input: got dtype float64; allowed: float32"),
-        ((*LAYER, "--input", "w.npy"), "input: got shape (3, 4, 3, 3); allowed: (1, 4, 8, 9)"),
+        (
+            ("--layer", "layer.json", "--input", "w.npy"),
+            "input: got shape (3, 4, 3, 3); allowed: (1, 4",
+        ),
         ((*LAYER, "--input", "none.npy"), "input: got 'none.npy' (No such file or directory)"),
         ((*LAYER, "--input", "text.npy"), "input: got 'text.npy' (not .npy)"),
-        ((*LAYER, "--weights", "empty.npy"), "weights: got 'empty.npy' (not .npy)"),
-        ((*LAYER, "--weights", "both.npz"), "weights: got 'both.npz', which is .npz"),
-        ((*LAYER, "--weights", "fifo"), "weights: got 'fifo', which is not a regular file"),
+        ((*LAYER, "--weight", "empty.npy"), "weight: got 'empty.npy' (not .npy)"),
+        ((*LAYER, "--weight", "both.npz"), "weight: got 'both.npz', which is .npz"),
+        ((*LAYER, "--weight", "fifo"), "weight: got 'fifo', which is not a regular file"),
         ((*LAYER, "--input", "vast.npy"), "input: got 'vast.npy' ("),
         ((*LAYER, "--tolerance", "-1"), "tolerance: got -1.0; allowed: a positive number"),
     ],
@@ -160,7 +175,7 @@ def test_of_a_net(winogen, folder, monkeypatch):
 
 
 def test_options_that_do_not_go_with_a_net(winogen, folder):
-    for options in (("--layer", LAYER[1]), ("--trials", 5), ("--numbers",)):
+    for options in (LAYER[:4], ("--trials", 5), ("--numbers",)):
         result = winogen("report", "--net", "tiny", "-o", "out", *options)
         assert result.exit_code == 2 and "allowed: only without --net" in result.stderr
     for name in ("vgg99", "zoo", "vgg16"):

@@ -6,7 +6,7 @@ import pytest
 
 from winogen.lab.loops.parameters import Parameters
 
-LAYER = ("lab", "search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
+LAYER = ("lab", "search-loops", "--input", "1,4,6,7", "--weight", "3,4,3,3", "--layout", "NHWC")
 FEW = (
     *(text for dim in "MHWCYX" for text in ("--range", f"block_{dim}=None")),
     *(text for dim in "MHWCYX" for text in ("--range", f"unroll_{dim}=1")),

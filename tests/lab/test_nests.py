@@ -216,7 +216,17 @@ def test_a_killed_command_goes_on(tmp_path):
         for text in ("--range", f"{name}={','.join(map(str, values))}")
     ]
     command = [
-        *(sys.executable, "-m", "winogen.cli", "lab", "search-loops", "1,4,6,7", "3,4,3,3"),
+        *(
+            sys.executable,
+            "-m",
+            "winogen.cli",
+            "lab",
+            "search-loops",
+            "--input",
+            "1,4,6,7",
+            "--weight",
+            "3,4,3,3",
+        ),
         *("--padding", "1", "--stride", "2", "--layout", "NHWC", "--draws", "2", "--best", "1"),
         *("--rounds", "2", "--json", "--results", str(path), *ranges),
     ]

@@ -345,7 +345,7 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     onnx.save(chain(("n", 3, "h", "w")), "chain.onnx")
-    words = "generate chain.onnx --input-shape x=1,3,8,8 --isa generic --weights object -o made"
+    words = "generate chain.onnx --input x=1,3,8,8 --isa generic --weights object -o made"
     done = CliRunner().invoke(app, words.split())
     assert done.exit_code == 0, done.output
     shapes = {"x": (1, 3, 8, 8)}

@@ -97,7 +97,7 @@ for use in ("winogen.conv2d", "winogen.gemm", "__import__('winogen.toolchain')")
         print(type(refusal).__name__, refusal)
 from winogen.cli.app import app
 try:
-    app(["plan", "1,2,6,6", "2,2,3,3"])
+    app(["plan", "--input", "1,2,6,6", "--weight", "2,2,3,3"])
 except SystemExit as end:
     assert end.code == 2
 try:

@@ -157,7 +157,9 @@ def test_what_is_no_program_or_no_new_folder_is_refused_before_any_work(tmp_path
         winogen.torch.bundle(tmp_path / "none.pt2", new)
     with pytest.raises(InvalidType, match="model: got Net; allowed: a path, or what torch.export"):
         winogen.torch.bundle(Net(), new)
-    with pytest.raises(InvalidValue, match="input_shapes: got 'z'; allowed: x, more_0, more_1"):
+    with pytest.raises(
+        InvalidValue, match="input_shapes: got 'z'; allowed: inputs of the model, x, more_0, more_1"
+    ):
         winogen.torch.bundle(program, new, input_shapes={"z": (1, 2)})
     with pytest.raises(InvalidValue, match="input_shapes: got .* refused: "):
         winogen.torch.bundle(program, new, input_shapes={"x": (1, 8, 5, 5)})

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from winogen.cli.onnx import INPUT, shapes_of
+
 EXAMPLE = "Example: winogen bundle model.onnx --input x=1,3,224,224 -o served"
 
 
@@ -21,9 +23,7 @@ def bundle(
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a call (default: onnxruntime's or torch's)."
     ),
-    input: list[str] = typer.Option(
-        None, "--input", metavar="NAME=N,C,H,W", help="Sizes of an input; once for each."
-    ),
+    input: list[str] = INPUT,
 ) -> None:
     """Write a folder with a model and its kernels, which runs where no compiler is.
 
@@ -32,7 +32,6 @@ def bundle(
     """
     from importlib import import_module
 
-    from winogen.cli.onnx import shapes_of
     from winogen.progress import working
 
     shapes = shapes_of(input)

@@ -77,6 +77,10 @@ def shapes(input: str, weight: str, options: dict[str, Any]) -> tuple[list[tuple
     return [(batch, channels, *size) if first else (batch, *size, channels), taps], layout
 
 
+# Shapes, spelled alike in all commands.
+INPUT = typer.Option(..., "--input", metavar="N,C,H,W", help="Shape of the input.")
+WEIGHT = typer.Option(..., "--weight", metavar="M,C,KH,KW", help="Shape of the weights.")
+
 # Options of the commands that take transposed layers.
 TRANSPOSED = typer.Option(
     False, "--transposed", help="A transposed layer, as conv_transpose2d has it."

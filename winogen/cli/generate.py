@@ -57,17 +57,17 @@ def generate(
     model: Path = typer.Argument(
         None, metavar="[MODEL]", help="An ONNX file of float32: its network. Else a layer:"
     ),
-    input: str = typer.Option(None, metavar="N,C,H,W", help="Shape of a layer's input."),
+    input: list[str] = typer.Option(
+        None,
+        metavar="[NAME=]N,C,H,W",
+        help="Shape of a layer's input; with a model, sizes of an input that it leaves open, once "
+        "for each.",
+    ),
     weight: str = typer.Option(
         None, metavar="M,C,KH,KW", help="Shape of its weights; C,M,KH,KW with --transposed."
     ),
     transposed: bool = TRANSPOSED,
     output_padding: str = OUTPUT_PADDING,
-    input_shape: list[str] = typer.Option(
-        None,
-        metavar="NAME=N,C,H,W",
-        help="With a model, sizes of an input that it leaves open; once for each.",
-    ),
     weights: str = typer.Option(
         None,
         metavar="const|object|file",
@@ -122,22 +122,24 @@ def generate(
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
-        layer = {"input": input, "weight": weight, **kind, **options, **others}
+        layer = {"weight": weight, **kind, **options, **others}
         of_model = _given({"weights": weights, "flash_limit": flash_limit})
-        _generate_network(model, output, input_shape, of_model, _given(layer))
+        _generate_network(model, output, input, of_model, _given(layer))
         return
-    of_model = _given({"input_shape": input_shape, "weights": weights, "flash_limit": flash_limit})
-    _refuse(of_model, "input_shape weights flash_limit", _MODEL)
+    of_model = _given({"weights": weights, "flash_limit": flash_limit})
+    _refuse(of_model, "weights flash_limit", _MODEL)
     for what, shape in (("input", input), ("weight", weight)):
-        if shape is None:
+        if not shape:
             raise InvalidValue(
                 f"{what}: got none; allowed: --input and --weight of a layer, or a model's file"
             )
+    if len(input) > 1:
+        raise InvalidValue(f"input: got {' and '.join(input)}; allowed: one, of a layer")
     words = {
-        "input": input, "weight": weight, "transposed": transposed or None,
+        "input": input[0], "weight": weight, "transposed": transposed or None,
         "output_padding": output_padding, **options, **others,
     }  # fmt: skip
-    sizes, layout = shapes(input, weight, options)
+    sizes, layout = shapes(input[0], weight, options)
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
@@ -163,7 +165,7 @@ _BOTH = ("isa", "name", *_READ)
 def _generate_network(
     model: Path,
     output: Path,
-    input_shape: list[str] | None,
+    inputs: list[str] | None,
     of_model: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
@@ -180,12 +182,12 @@ def _generate_network(
     asked |= of_model
     name = f"winogen generate {shlex.quote(model.name)}"
     command = command_line({**options, **of_model}).replace("winogen generate", name, 1)
-    for text in input_shape or ():
-        command += f" --input-shape {shlex.quote(text)}"
+    for text in inputs or ():
+        command += f" --input {shlex.quote(text)}"
     with working("planning the network and packing its weights"):
         files = generate(
             model,
-            input_shapes=shapes_of(input_shape, "input_shape"),
+            input_shapes=shapes_of(inputs),
             **asked,
             command=command,
         )

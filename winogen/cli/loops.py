@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.convolution import read, takes
+from winogen.cli.convolution import INPUT, WEIGHT, read, takes
 from winogen.cli.options import integers
 
 if TYPE_CHECKING:
     from winogen.lab.loops.parameters import LoopProblem, Parameters
     from winogen.records import Target
 
-EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
+EXAMPLE = (
+    "Example: winogen lab loops --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
+    "--strategy filters-c --count"
+)
 
 
 @takes("stride padding dilation groups layout")
 def loops(
-    input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
-    weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
+    input: str = INPUT,
+    weight: str = WEIGHT,
     dtype: str = typer.Option("float32", metavar="float32|float64", help="float32 or float64."),
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: what this CPU has)."

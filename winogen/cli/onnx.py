@@ -19,8 +19,11 @@ app = App(
     no_args_is_help=True,
 )
 
-_INPUT = typer.Option(
-    None, "--input", metavar="NAME=N,C,H,W", help="Sizes of an input; once for each."
+INPUT = typer.Option(
+    None,
+    "--input",
+    metavar="[NAME=]N,C,H,W",
+    help="Sizes of an input; once for each. The only one needs no name.",
 )
 _TOLERANCE = typer.Option(None, help="Error that suffices in every layer, as in conv2d: 1e-5.")
 
@@ -33,7 +36,7 @@ def optimize(
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
     ),
-    input: list[str] = _INPUT,
+    input: list[str] = INPUT,
 ) -> None:
     """Write a model that computes the same with winogen's convolutions, where these are faster.
 
@@ -61,7 +64,7 @@ def library(
         metavar="NAME",
         help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has).",
     ),
-    input: list[str] = _INPUT,
+    input: list[str] = INPUT,
 ) -> None:
     """Write a library for programs without Python: operators, kernels, plans for these sizes.
 
@@ -135,7 +138,7 @@ def report(
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads (default: OMP_NUM_THREADS or all CPUs)."
     ),
-    input: list[str] = _INPUT,
+    input: list[str] = INPUT,
     predicted: bool = typer.Option(
         False, "--predicted", help="Print what was predicted of measured layers, too."
     ),
@@ -150,19 +153,19 @@ def report(
     typer.echo(made.table(predicted))
 
 
-def shapes_of(texts: list[str] | None, option: str = "input") -> dict[str, Any]:
-    """Return sizes by input; ``option`` is what errors call it.
+def shapes_of(texts: list[str] | None) -> dict[str, Any]:
+    """Return sizes by input, "" for the only one.
 
-    >>> shapes_of(["x=1,3,224,224"])
-    {'x': (1, 3, 224, 224)}
+    >>> shapes_of(["x=1,3,224,224"]), shapes_of(["1,3,224,224"])
+    ({'x': (1, 3, 224, 224)}, {'': (1, 3, 224, 224)})
     """
     from winogen.cli.options import integers
     from winogen.errors import InvalidValue
 
     shapes = {}
     for text in texts or ():
-        name, equals, sizes = text.rpartition("=")
-        if not equals or not name:
-            raise InvalidValue(f"{option}: got {text!r}; allowed: NAME=N,C,H,W")
-        shapes[name] = integers(option, sizes, *range(1, 9))
+        name, _, sizes = text.rpartition("=")
+        if name in shapes:
+            raise InvalidValue(f"input: got {text!r}, a second shape of one input; allowed: one")
+        shapes[name] = integers("input", sizes, *range(1, 9), also="and NAME= before them")
     return shapes

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import (
+    INPUT,
     OUTPUT_PADDING,
     TRANSPOSED,
     read,
@@ -15,7 +16,7 @@ from winogen.cli.convolution import (
     transposed_options,
 )
 
-EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e-4"
+EXAMPLE = "Example: winogen plan --input 1,64,56,56 --weight 64,64,3,3 --padding 1 --tolerance 1e-4"
 
 
 @takes(
@@ -23,9 +24,12 @@ EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e
     "order edge border filter_dtype product_dtype threads workspace_limit tolerance"
 )
 def plan(
-    input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
-    weight: str = typer.Argument(
-        ..., metavar="M,C,KH,KW", help="Shape of the weights; C,M,KH,KW with --transposed."
+    input: str = INPUT,
+    weight: str = typer.Option(
+        ...,
+        "--weight",
+        metavar="M,C,KH,KW",
+        help="Shape of the weights; C,M,KH,KW with --transposed.",
     ),
     transposed: bool = TRANSPOSED,
     output_padding: str = OUTPUT_PADDING,

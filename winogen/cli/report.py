@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from winogen.cli.options import integers
+from winogen.errors import InvalidValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,14 +19,13 @@ if TYPE_CHECKING:
 
 EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
-    "winogen report --layer 1,64,56,56:64,64,3,3 --padding 1 --weights w.npy --input x.npy"
-    " -o mine\n\n"
-    "winogen report --layer 1,512,7,7:512,512,3,3 --padding 1 --numbers -o numbers\n\n"
+    "winogen report --input x.npy --weight w.npy --padding 1 -o mine\n\n"
+    "winogen report --input 1,512,7,7 --weight 512,512,3,3 --padding 1 --numbers -o numbers\n\n"
     "winogen report --net tiny -o quality"
 )
 
 _ONE_LAYER = "One layer"
-_SHAPES = "N,C,H,W:M,C,KH,KW"
+_NAMED = "--input and --weight, or --layer, which name the layer"
 
 
 def report(
@@ -36,17 +37,23 @@ def report(
     ),
     trials: int = typer.Option(None, min=1, help="Random tiles per figure (default: 5000)."),
     seed: int = typer.Option(None, min=0, help="Of the random tiles (default: 0)."),
-    layer: str = typer.Option(
+    input: str = typer.Option(
         None,
-        metavar=f"{_SHAPES}|FILE",
-        help="Report on this layer instead: shapes, or a JSON file as for `winogen bench`.",
+        metavar="N,C,H,W|FILE.npy",
+        help="Report on one layer instead, with an input of this shape, or this one, of float32.",
         rich_help_panel=_ONE_LAYER,
     ),
-    weights: Path = typer.Option(
-        None, metavar="FILE.npy", help="Your weights, float32.", rich_help_panel=_ONE_LAYER
+    weight: str = typer.Option(
+        None,
+        metavar="M,C,KH,KW|FILE.npy",
+        help="With weights of this shape, or these, of float32.",
+        rich_help_panel=_ONE_LAYER,
     ),
-    input: Path = typer.Option(
-        None, metavar="FILE.npy", help="Your input, float32.", rich_help_panel=_ONE_LAYER
+    layer: str = typer.Option(
+        None,
+        metavar="FILE",
+        help="Report on the layer of a JSON file, as for `winogen bench`.",
+        rich_help_panel=_ONE_LAYER,
     ),
     padding: str = typer.Option(
         None, metavar="P|PH,PW", help="P, or PH,PW (default: 0).", rich_help_panel=_ONE_LAYER
@@ -81,8 +88,8 @@ def report(
     """Write a page on accuracy, of the catalog, a layer or a net, with figures as JSON and CSV."""
     of_catalog = {"layers": layers, "trials": trials, "seed": seed}
     of_layer = {
-        "weights": weights,
         "input": input,
+        "weight": weight,
         "padding": padding,
         "stride": stride,
         "groups": groups,
@@ -94,11 +101,11 @@ def report(
     if net is not None:
         _refuse({"layer": layer, **of_layer, **of_catalog}, "only without --net")
         page = _net(output, net)
-    elif layer is None:
-        _refuse(of_layer, f"only together with --layer {_SHAPES}, which names the layer")
+    elif layer is input is weight is None:
+        _refuse(of_layer, f"only together with {_NAMED}")
         page = _catalog(output, **_chosen(of_catalog))
     else:
-        _refuse(of_catalog, "only without --layer, in the report on the catalog")
+        _refuse(of_catalog, "only in the report on the catalog, of no layer")
         page = _layer(output, layer, **_chosen(of_layer))
     typer.echo(page)
 
@@ -109,8 +116,6 @@ def _chosen(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse(options: dict[str, Any], allowed: str) -> None:
-    from winogen.errors import InvalidValue
-
     for name, value in _chosen(options).items():
         raise InvalidValue(f"{name}: got {str(value)!r}; allowed: {allowed}")
 
@@ -144,9 +149,9 @@ def _net(output: Path, name: str) -> Path:
 
 def _layer(
     output: Path,
-    layer: str,
-    weights: Path | None = None,
-    input: Path | None = None,
+    layer: str | None,
+    input: str | None = None,
+    weight: str | None = None,
     tolerance: float | None = None,
     **options: Any,
 ) -> Path:
@@ -155,16 +160,24 @@ def _layer(
     from winogen.progress import counting
 
     flags = {name: options.pop(name, False) for name in ("thorough", "numbers", "timed")}
-    described = _described(layer, options)
-    files = {"input": input, "weights": weights}
+    given = {"input": input, "weight": weight}
+    loaded = {name: _array(name, text) for name, text in given.items() if not _is_shape(text)}
+    if layer is None:
+        shapes = {
+            name: loaded[name].shape if name in loaded else _shape(name, text)
+            for name, text in given.items()
+        }
+        described = _of_shapes(shapes, options)
+    else:
+        for name in given.keys() - loaded.keys():
+            _refuse({name: given[name]}, f"an array, or nothing: {layer} says its shape")
+        described = _of_file(layer, options)
 
-    drawn = data(described) if None in files.values() else (None, None)
-    arrays = tuple(
-        array if path is None else _array(name, path)
-        for array, (name, path) in zip(drawn, files.items())
-    )
+    drawn = data(described) if len(loaded) < 2 else (None, None)
+    arrays = tuple(loaded.get(name, array) for array, name in zip(drawn, given))
     sources = {
-        name: "random, normal" if path is None else str(path) for name, path in files.items()
+        key: str(given[name]) if name in loaded else "random, normal"
+        for key, name in (("input", "input"), ("weights", "weight"))
     }
     case = Case(described.name, described.problem(), lambda: arrays, sources)
     chosen = {} if tolerance is None else {"tolerance": tolerance}
@@ -198,45 +211,51 @@ def _numbers_table(page: Path) -> Table:
     )
 
 
-def _described(text: str, options: dict[str, Any]) -> BenchLayer:
-    """The layer of --layer: shapes with further options, or a JSON file that has all."""
-    from winogen.errors import InvalidValue
-    from winogen.files import check_regular, read_json
+def _is_shape(text: str | None) -> bool:
+    """Whether it is no file: integers with commas between them, or nothing."""
+    return text is None or re.fullmatch(r"[\d, ]*", text) is not None
+
+
+def _shape(name: str, text: str | None) -> tuple[int, ...]:
+    if text is None:
+        raise InvalidValue(f"{name}: got none; allowed: {_NAMED}")
+    return integers(name, text, 4)
+
+
+def _of_shapes(shapes: dict[str, tuple[int, ...]], options: dict[str, Any]) -> BenchLayer:
+    """The layer of these shapes, with further options."""
     from winogen.tuning.layers import BenchLayer
 
-    path = Path(text)
-    if ":" not in text:
-        check_regular("layer", path, f"{_SHAPES}, or a JSON file")
-    if path.is_file():
-        _refuse(options, f"nothing, {text} says it")
-        fields = read_json("layer", path, "a JSON file")
-        if isinstance(fields, list) and len(fields) == 1:
-            fields = fields[0]
-        if not isinstance(fields, dict):
-            raise InvalidValue(f"layer: got {text}; allowed: a file with one layer")
-        return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
-    try:
-        shapes = [list(integers("layer", part, 4)) for part in text.split(":")]
-    except InvalidValue:
-        shapes = []
-    if len(shapes) != 2:
-        why = " (no such file)" if path.suffix == ".json" else ""
-        raise InvalidValue(f"layer: got {text!r}{why}; allowed: {_SHAPES}, or a JSON file")
-    fields = {"name": text, "input": shapes[0], "weight": shapes[1]}
-    for name in ("padding", "stride"):
-        if name in options:
-            pair = list(integers(name, options[name], 1, 2))
-            fields[name] = pair * 2 if len(pair) == 1 else pair
+    name = ":".join(",".join(map(str, shape)) for shape in shapes.values())
+    fields: dict[str, Any] = {"name": name, **{key: [*one] for key, one in shapes.items()}}
+    for key in ("padding", "stride"):
+        if key in options:
+            pair = list(integers(key, options[key], 1, 2))
+            fields[key] = pair * 2 if len(pair) == 1 else pair
     if "groups" in options:
         fields["groups"] = options["groups"]
     return BenchLayer.from_dict(fields, "layer")
 
 
-def _array(name: str, path: Path) -> np.ndarray:
-    from winogen.errors import InvalidValue
+def _of_file(text: str, options: dict[str, Any]) -> BenchLayer:
+    """The layer of a JSON file, which has all."""
+    from winogen.files import read_json
+    from winogen.tuning.layers import BenchLayer
+
+    path = Path(text)
+    fields = read_json("layer", path, "a JSON file")
+    _refuse(options, f"nothing, {text} says it")
+    if isinstance(fields, list) and len(fields) == 1:
+        fields = fields[0]
+    if not isinstance(fields, dict):
+        raise InvalidValue(f"layer: got {text}; allowed: a file with one layer")
+    return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
+
+
+def _array(name: str, path: str | None) -> np.ndarray:
     from winogen.files import read_array
 
-    array = read_array(name, path)
+    array = read_array(name, str(path))
     if not hasattr(array, "shape"):
         raise InvalidValue(f"{name}: got {str(path)!r}, which is .npz; allowed: one array, .npy")
     return array

@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.convolution import read, takes
+from winogen.cli.convolution import INPUT, WEIGHT, read, takes
 from winogen.cli.options import integers
 
 if TYPE_CHECKING:
     from winogen.lab.loops.search import Measured
 
 EXAMPLE = (
-    "Example: winogen lab search-loops 1,64,56,56 12,64,3,3 --padding 1 --layout NHWC "
-    "--seconds 60\n\n"
-    "Example: winogen lab search-loops 1,64,56,56 64,64,3,3 --traversal narrowing --jobs 2 "
-    "--range strategy=filters-yxc,outer-yxc --range prefetch= --results nests.jsonl"
+    "Example: winogen lab search-loops --input 1,64,56,56 --weight 12,64,3,3 --padding 1 "
+    "--layout NHWC --seconds 60\n\n"
+    "Example: winogen lab search-loops --input 1,64,56,56 --weight 64,64,3,3 "
+    "--traversal narrowing --jobs 2 --range strategy=filters-yxc,outer-yxc --range prefetch= "
+    "--results nests.jsonl"
 )
 
 
 @takes("stride padding dilation groups layout")
 def search_loops(
-    input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
-    weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
+    input: str = INPUT,
+    weight: str = WEIGHT,
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
     ),

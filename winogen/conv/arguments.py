@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -45,6 +45,26 @@ _ACTIVATIONS = ", ".join(
     ["None", *(text for one in ACTIVATIONS.values() for text in one.spellings)]
 )
 _ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
+
+
+def named_shapes(
+    shapes: Mapping[str, Sequence[int]], inputs: Sequence[str]
+) -> dict[str, Sequence[int]]:
+    """Return shapes by the names of a model's inputs; "" stands for the only one.
+
+    Raises InvalidValue for a name that is none, and for "" where there are several.
+
+    >>> named_shapes({"": (1, 3, 8, 8)}, ["x"])
+    {'x': (1, 3, 8, 8)}
+    """
+    named = {}
+    for name, shape in shapes.items():
+        if name not in inputs and (name or len(inputs) != 1):
+            raise InvalidValue(
+                f"input_shapes: got {name!r}; allowed: inputs of the model, {', '.join(inputs)}"
+            )
+        named[name or inputs[0]] = shape
+    return named
 
 
 def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:

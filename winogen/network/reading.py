@@ -50,7 +50,7 @@ class Network:
 
 def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
     """Return a model of known sizes; raises InvalidType and InvalidValue."""
-    model = _sized(Model(load(source), _shapes(input_shapes)))
+    model = sized(Model(load(source), _shapes(input_shapes)))
     _check_ends(model)
     return settled(model)
 
@@ -96,13 +96,6 @@ def _shapes(given: Any) -> dict[str, tuple[int, ...]]:
         if not isinstance(shape, (tuple, list)) or not all(type(n) is int for n in shape):
             raise InvalidType(f"input_shapes: got {name}: {shape!r}; allowed: a tuple of integers")
     return {name: tuple(shape) for name, shape in (given or {}).items()}
-
-
-def _sized(model: Model) -> Model:
-    try:
-        return sized(model)
-    except InvalidValue as open_sizes:  # another command has another option for them
-        raise InvalidValue(str(open_sizes).replace("--input ", "--input-shape ")) from None
 
 
 def _check_ends(model: Model) -> None:

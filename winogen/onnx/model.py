@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidValue
 from winogen.onnx.loading import computed, require, without
 from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
@@ -67,11 +68,10 @@ class Model:
 
     def _fixed(self, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         inputs = {value.name: declared(value) for value in self.graph.input}
+        constant = {tensor.name for tensor in self.graph.initializer}
+        free = [name for name in inputs if name not in constant]
+        shapes = named_shapes(shapes, free if "" in shapes else [*inputs])
         for name, shape in shapes.items():
-            if name not in inputs:
-                raise InvalidValue(
-                    f"input_shapes: got {name!r}; allowed: inputs of the model, {', '.join(inputs)}"
-                )
             sizes, fits = inputs[name], isinstance(shape, (tuple, list))
             fits = fits and all(isinstance(n, int) and n > 0 for n in shape)
             if fits and sizes is not None:

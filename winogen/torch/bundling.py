@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidType, InvalidValue
 from winogen.files import check_input
 from winogen.toolchain import bundling
@@ -159,9 +160,7 @@ def _example(
     random = torch.Generator().manual_seed(0)
     for at in known.values():
         leaves[at] = leaves[at].detach().clone()  # a tensor that is given twice is two
-    for name, shape in shapes.items():
-        if name not in known:
-            raise InvalidValue(f"input_shapes: got {name!r}; allowed: {', '.join(known)}")
+    for name, shape in named_shapes(shapes, [*known]).items():
         like = leaves[known[name]]
         new = torch.zeros(tuple(shape), dtype=like.dtype)
         leaves[known[name]] = new.normal_(generator=random) if like.is_floating_point() else new
