@@ -2,7 +2,7 @@
 
 Run: python examples/filter_photograph.py
 
-Writes blurred.png and edges.png into the current folder.
+Writes blurred.png and edges.png into the current folder. Needs matplotlib: pip install '.[lab]'.
 """
 
 import matplotlib.image

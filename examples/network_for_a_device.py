@@ -2,8 +2,8 @@
 
 Run: python examples/network_for_a_device.py
 
-Needs onnx and onnxruntime. `winogen generate tiny.onnx --isa generic --name tiny -o tiny` writes
-the same folder.
+Needs onnx and onnxruntime: pip install '.[onnx]'. `winogen generate tiny.onnx --isa generic
+--name tiny -o tiny` writes the same folder.
 """
 
 import subprocess

