@@ -120,7 +120,8 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 
     Lines come from a thread, so that a single long step is not silent. Announced work is also
-    reported as done, so that nobody takes later work for a part of it.
+    reported as done, or as stopped by an error or Ctrl-C, so that nobody takes later work for a
+    part of it.
     """
     stream = stream or sys.stderr
     start, ended = time.monotonic(), threading.Event()
@@ -140,13 +141,15 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
 
     thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
     thread.start()
+    end = "stopped"
     try:
         yield step
+        end = "done"
     finally:
         ended.set()
         thread.join()
         if told:
-            print(f"{what}: done ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
+            print(f"{what}: {end} ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
 
 
 def line(what: str, seconds: float, state: tuple[int, int, str] | None = None) -> str:

@@ -1,6 +1,7 @@
 """The command line as a whole: help, version, and how failures look."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -64,6 +65,18 @@ def test_the_installed_command_sets_the_exit_status():
     )
     assert run.returncode == 2
     assert "points: got 2" in run.stderr and not run.stdout
+
+
+def test_without_colour_wins():
+    """NO_COLOR over what forces it: not one escape."""
+    run = subprocess.run(
+        [sys.executable, "-m", "winogen", "--help"],
+        env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "derive" in run.stdout and "\x1b" not in run.stdout
 
 
 def test_a_closed_pipe_is_no_traceback():

@@ -64,3 +64,34 @@ def test_seconds_end_a_search(winogen, refused, tmp_path):
     lines = path.read_text().splitlines()
     assert len(lines) == 3  # one task to propose, to measure in the first round, and at last
     assert "seconds: got 0.0; allowed" in refused("search", 3, 3, "--seconds", 0)
+
+
+def test_ctrl_c_prints_the_best_so_far(winogen, monkeypatch):
+    from winogen.tasks.execute import Executor
+
+    run, calls = Executor._run, []
+
+    def interrupted(self, tasks, until, first):
+        for done in run(self, tasks, until, first):
+            yield done
+            calls.append(until)
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Executor, "_run", interrupted)
+    result = winogen(*FEW)
+    assert result.exit_code == 0 and "winogen derive 3 3 --points '" in result.stdout
+    assert "stopped: the best so far" in result.stderr
+    assert set(calls[3:]) == {0.0}  # what followed was as short as can be
+
+
+def test_ctrl_c_before_any_result_ends_it(winogen, monkeypatch):
+    from winogen.tasks.execute import Executor
+
+    def interrupted(self, tasks, until, first):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(Executor, "_run", interrupted)
+    result = winogen(*FEW)
+    assert result.exit_code != 0 and not result.stdout

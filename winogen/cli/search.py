@@ -71,8 +71,8 @@ def search(
     seconds: float = typer.Option(
         None,
         min=0,
-        help="Begin nothing new after this time, and print the best so far; with --results the "
-        "same command goes on from there.",
+        help="Begin nothing new after this time, and print the best so far, as Ctrl-C does at any "
+        "time; with --results the same command goes on from there.",
     ),
     jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
     dask: str = typer.Option(
@@ -114,6 +114,8 @@ def search(
     kept = Results(results)
     with progress_bar() as progress, executor(kept, jobs, dask, progress) as execute:
         entries = run(question, execute)
+    if execute.stopped:
+        typer.echo("stopped: the best so far", err=True)
     if as_json:
         typer.echo(json.dumps([entry.to_dict() for entry in entries], indent=2))
     elif as_toml:

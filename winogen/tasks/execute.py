@@ -24,26 +24,36 @@ class Executor:
         self.run = run
         self.jobs = jobs
         self.progress = progress or (lambda stage, done, total: None)
+        self.stopped = False  # by Ctrl-C: all that follows is as if the time was over
 
     def __call__(self, stage: str, tasks: Sequence[dict], until: float | None = None) -> list:
         """Return the results of ``tasks``, in their order.
 
         ``until``: when to stop, in seconds of `time.monotonic`. What has begun by then is finished.
         Tasks without a result give None, but not all of them: one is done in any case.
+
+        The first Ctrl-C stops like ``until``, this stage and all that follow; a second one, or one
+        before there is any result, raises KeyboardInterrupt.
         """
         by_key = {key_of(task): task for task in tasks if task not in self.results}
         missing = list(by_key.values())
         done = len(tasks) - len(missing)
         self.progress(stage, done, len(tasks))
-        for task, result in self._run(missing, until, first=not done):
-            self.results.add(task, result)
-            done += 1
-            self.progress(stage, done, len(tasks))
+        until = 0.0 if self.stopped else until
+        try:
+            for task, result in self._run(missing, until, first=not done):
+                self.results.add(task, result)
+                done += 1
+                self.progress(stage, done, len(tasks))
+        except KeyboardInterrupt:
+            if self.stopped or not done:
+                raise
+            self.stopped = True
         return [self.results.get(task) for task in tasks]
 
     def _run(self, tasks: list[dict], until: float | None, first: bool) -> Iterator[tuple]:
         begun = _begun(tasks, until, first)
-        if self.jobs == 1 or len(tasks) < 2:
+        if self.jobs == 1 or len(tasks) < 2 or self.stopped:
             yield from ((task, self.run(task)) for task in begun)
             return
         joblib = require("joblib", "search")
