@@ -1,8 +1,9 @@
-"""Draws speed.png beside this file: whole nets by winogen and by others, on one CPU.
+"""Draws speed.png beside this file: how fast whole nets are beside the fastest rival, on one CPU.
 
 python docs/images/speed.py [FILE]
 
-The figures are in speed.json; `scripts/speed_page.py` takes them from `winogen bench --nets`.
+The figures are in speed.json; `scripts/speed_page.py` takes them from `winogen bench --nets`, and
+writes all pages that tell them.
 """
 
 from __future__ import annotations

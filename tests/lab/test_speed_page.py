@@ -10,7 +10,7 @@ from winogen.lab.nets import report
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "speed_page.py"
-PAGES = ("README.md", "docs/benchmark.md")
+PAGES = ("README.md", "docs/faster-models.md", "docs/benchmark.md")
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_other_measurements_replace_the_present_ones(put, tmp_path):
     document = report.load(ROOT / "docs" / "images" / "speed.json")
     document["nets"] = document["nets"][:1]
     document["machine"]["cpu"] = "Abacus"
-    readme, benchmark = put(document, "some day")
-    assert "an Abacus" in readme and "some day" in readme
+    readme, models, benchmark = put(document, "some day")
+    assert all("an Abacus" in text and "some day" in text for text in (readme, models))
     begin, end = "<!-- speed: begin -->", "<!-- speed: end -->"
     rows = benchmark.partition(begin)[2].partition(end)[0].strip().splitlines()
     assert [row.split()[1] for row in rows if row.startswith("|")] == ["net", "---", "vgg16"]
