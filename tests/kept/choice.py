@@ -1,10 +1,13 @@
 """Which tests run, and in which order: options of pytest for whoever works and for CI's stages."""
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 from kept.folders import kept
 
+LATE = "not run: no time is left"
 HELP = {
     "--unnamed-isa": "only tests that name no instruction set: WINOGEN_ISA changes no others",
     "--each-value": "of a test's cases as few as have every value of each parameter",
@@ -32,7 +35,13 @@ def chosen(config, items):
         passed = set(Path(path).read_text("utf-8").splitlines()) if Path(path).exists() else set()
         items = [item for item in items if item.nodeid not in passed]
     changed = changed_rooms(config.rootpath)
-    return sorted(items, key=lambda item: room_of(item.nodeid) not in changed)
+    file = late().with_suffix(".before")
+    before = set(file.read_text("utf-8").splitlines()) if file.exists() else set()
+
+    def order(item):
+        return item.nodeid not in before, room_of(item.nodeid) not in changed
+
+    return sorted(items, key=order)
 
 
 def names_isa(item):
@@ -57,6 +66,19 @@ def each_value(items):
             found.append(item)
         seen |= values
     return found
+
+
+def is_late():
+    """Whether WINOGEN_TESTS_UNTIL, in seconds as time.time() has them, is over."""
+    return time.time() > float(os.environ.get("WINOGEN_TESTS_UNTIL") or "inf")
+
+
+def late():
+    """Return the file of the tests that CI had no time for, `late.before` of those of its last run.
+
+    The next run begins with them.
+    """
+    return kept("ci") / "late"
 
 
 def changed_rooms(root):
