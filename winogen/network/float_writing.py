@@ -59,6 +59,8 @@ class FloatWriter:
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
         self.structs = Once()
+        self.kinds: set[str] = set()  # of maps that are called
+        self.turns = False  # whether some change their layout
         self.library = runtime.library(host_target(), "float32")
         self.arrays = ArrayCalls(name, plan.planned, self._at, self._weight)
 
@@ -207,6 +209,7 @@ class FloatWriter:
         planned, op = self.plan.planned, step.op
         assert not isinstance(op, (Conv, Plain, Relayout))
         struct, parts = planned.map_struct(self.library, step, part)
+        self.kinds.add(self._spelled("kind", struct.kind))
         more: list[str | Spot] = []
         if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
             for what, array in (("scale", op.scale), ("shift", op.shift)):
@@ -221,6 +224,7 @@ class FloatWriter:
         return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
 
     def _turning(self, label: str, step: Step, op: Relayout) -> Call:
+        self.turns = True
         struct, _, parts = turning(self.library, op, step.shape, "float32")
         struct_name = self._struct("winogen_relayout", struct)
         places = self._at(step.input), self._at(step.output)
@@ -300,6 +304,9 @@ class FloatWriter:
             "symbols": [(f"{self.name}_weights", 0, self.weight_bytes)],
             "has_maps": bool(self.structs),
             "structs": self.structs.listed(),
+            "kinds": self.kinds,
+            "turns": self.turns,
+            "lays": False,
             "functions": FUNCTIONS,
             "reals": ["float"],
             "where": self.where,
