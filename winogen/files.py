@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -81,6 +84,48 @@ def read_bytes(argument: str, path: str | Path, allowed: str, most: int = MOST_B
         raise InvalidValue(
             f"{argument}: got {str(path)!r} ({error.strerror}); allowed: {allowed}"
         ) from None
+
+
+def check_folder(folder: Path) -> None:
+    """Raise OSError that names ``folder`` if none can be there: before work that takes long."""
+    if folder.exists() and not folder.is_dir():
+        raise _named(FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)), folder)
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise _named(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)), folder)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise _named(PermissionError(errno.EACCES, os.strerror(errno.EACCES)), folder)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which then is ``folder``: as a whole or not at all.
+
+    Where ``folder`` has files already, they are replaced one by one, and those of other names stay.
+    Raises OSError, which names ``folder``.
+    """
+    check_folder(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside = TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent)
+    except OSError as problem:
+        raise _named(problem, folder) from None
+    with aside as name:
+        draft = Path(name, folder.name)
+        draft.mkdir(mode=0o755)
+        yield draft
+        if folder.is_dir() and any(folder.iterdir()):
+            for path in draft.iterdir():
+                os.replace(path, folder / path.name)
+            return
+        if folder.is_dir():
+            folder.rmdir()
+        os.rename(draft, folder)
+
+
+def _named(problem: OSError, path: Path) -> OSError:
+    """The same error of a path that the user knows."""
+    return type(problem)(problem.errno, problem.strerror, str(path))
 
 
 def parse_json(argument: str, text: str | bytes, path: str | Path) -> Any:

@@ -11,9 +11,12 @@ import pytest
 from onnx import helper, numpy_helper
 
 import winogen.onnx
-from winogen.errors import InvalidValue, VerificationError, WinogenError
+from winogen.errors import CompilerNotFound, InvalidValue, VerificationError, WinogenError
+from winogen.graph.planning import computable
 from winogen.testing import every_layer
 from winogen.toolchain import bundling
+
+from .nets import Net
 
 
 def net():
@@ -77,6 +80,87 @@ def test_a_service_without_a_compiler_computes_the_same(made, tmp_path):
     assert np.abs(np.load(tmp_path / "y.npy") - expected).max() < 1e-4 * np.abs(expected).max()
 
 
+def skip(net):
+    h = net.conv("x", 3, 16)
+    return [net.conv(net.node("Add", h, _twice(net, h, 16)), 16, 3)]
+
+
+def skips(net, filters=64, blocks=8):
+    """As large as nets are that enlarge pictures."""
+    h = net.conv("x", 3, filters)
+    for _ in range(blocks):
+        h = net.node("Add", h, _twice(net, h, filters))
+    return [net.node("DepthToSpace", net.conv(h, filters, 12), blocksize=2, mode="CRD")]
+
+
+def concatenation(net):
+    """A U-Net of one level."""
+    a = net.node("Relu", net.conv("x", 3, 16))
+    b = net.conv(net.node("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2]), 16, 16)
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    c = net.node("Resize", net.node("Relu", b), "", scales, mode="nearest",
+                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+    return [net.conv(net.node("Concat", a, c, axis=1), 32, 3)]
+
+
+def shuffle(net):
+    return skips(net, 16, 1)
+
+
+def outputs(net):
+    h = net.node("Relu", net.conv("x", 3, 16))
+    return [net.conv(h, 16, 4), net.node("Add", h, net.conv(h, 16, 16))]
+
+
+def _twice(net, x, filters):
+    return net.conv(net.node("Relu", net.conv(x, filters, filters)), filters, filters)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("build", [skip, concatenation, shuffle, outputs, skips])
+def test_every_shape_of_net_runs_without_a_compiler(build, tmp_path):
+    net = Net()
+    size = 64 if build is skips else 48
+    onnx.save(net.model(*build(net), shape=[1, 3, size, size]), tmp_path / "net.onnx")
+    with pytest.MonkeyPatch.context() as patch, every_layer():
+        patch.setenv("WINOGEN_CALIBRATE", "0")
+        served = winogen.onnx.bundle(tmp_path / "net.onnx", tmp_path / "served", threads=1)
+    assert (served / "model.onnx").exists() and list(served.glob("*.kernels"))
+
+
+def test_kernels_at_hand_of_one_layout_suffice():
+    def lacking():
+        raise CompilerNotFound("of this layout")
+
+    assert computable([lacking, lambda: "NHWC"]) == ["NHWC"]
+    with pytest.raises(CompilerNotFound, match="of this layout"):
+        computable([lacking, lacking])
+
+
+def test_the_trial_has_nothing_of_its_maker(monkeypatch, tmp_path):
+    mine = dict.fromkeys(("WINOGEN_ISA", "WINOGEN_WISDOM", "CC", "OMP_NUM_THREADS"), "1")
+    for name, value in mine.items():
+        monkeypatch.setenv(name, value)
+    there = bundling._elsewhere(tmp_path / "served", tmp_path)
+    assert not mine.keys() & there.keys()
+    assert there["WINOGEN_PREBUILT"] == str(tmp_path / "served")
+    assert not os.path.exists(there["WINOGEN_CACHE"]) and there["PATH"] == str(tmp_path)
+
+
+def test_a_trial_that_fails_says_so_in_words_of_the_user(monkeypatch, tmp_path):
+    last = "winogen.errors.CompilerNotFound: no kernel, and WINOGEN_COMPILE=off; x"
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\nraise SystemExit({last!r})\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(WinogenError) as failure:
+        bundling._run(tmp_path, tmp_path, "prebuilt", "m:f", {}, dict(os.environ))
+    assert str(failure.value) == (
+        "model: nothing was written, because it did not run with the kernels of its folder alone: "
+        "CompilerNotFound: no kernel"
+    )
+
+
 @pytest.mark.thorough
 def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, tmp_path_factory, monkeypatch):
     _, folder = made
@@ -90,7 +174,7 @@ def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, tmp_path_fa
     monkeypatch.setattr(bundling, "_pack", lambda folder: None)
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path_factory.mktemp("empty")))
-    with pytest.raises(WinogenError, match="the compiled model did not run: .*no-such-compiler"):
+    with pytest.raises(WinogenError, match="it did not run here: .*no-such-compiler"):
         winogen.onnx.bundle(folder / "model.onnx", tmp_path / "served")
     assert not list(tmp_path.iterdir())
 
@@ -106,6 +190,8 @@ def test_what_is_no_model_or_no_new_folder_is_refused_before_any_work(tmp_path, 
         winogen.onnx.bundle(model, tmp_path / "full")
     with pytest.raises(FileNotFoundError):
         winogen.onnx.bundle(model, tmp_path / "nowhere" / "served")
+    with pytest.raises(NotADirectoryError, match="text.onnx/served'$"):
+        winogen.onnx.bundle(model, tmp_path / "text.onnx" / "served")
     with pytest.raises(InvalidValue, match="model: got"):
         winogen.onnx.bundle(tmp_path / "text.onnx", tmp_path / "served")
     with pytest.raises(InvalidValue, match="input_shapes"):

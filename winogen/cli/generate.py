@@ -80,6 +80,11 @@ def generate(
         help="With a quantized model, what its constants may take: as far as they fit, 3x3 layers "
         "are computed by Winograd in integers, with the same codes (default: all are direct).",
     ),
+    no_check: bool = typer.Option(
+        False,
+        "--no-check",
+        help="With a model, write the C without running it beside the model.",
+    ),
     dtype: str = typer.Option(
         None,
         metavar="TYPE",
@@ -124,10 +129,12 @@ def generate(
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"weight": weight, **kind, **options, **others}
         of_model = _given({"weights": weights, "flash_limit": flash_limit})
-        _generate_network(model, output, input, of_model, _given(layer))
+        _generate_network(model, output, input, of_model, _given(layer), not no_check)
         return
-    of_model = _given({"weights": weights, "flash_limit": flash_limit})
-    _refuse(of_model, "weights flash_limit", _MODEL)
+    of_model = _given(
+        {"weights": weights, "flash_limit": flash_limit, "no_check": no_check or None}
+    )
+    _refuse(of_model, "weights flash_limit no_check", _MODEL)
     for what, shape in (("input", input), ("weight", weight)):
         if not shape:
             raise InvalidValue(
@@ -168,29 +175,30 @@ def _generate_network(
     inputs: list[str] | None,
     of_model: dict[str, Any],
     options: dict[str, Any],
+    check: bool,
 ) -> None:
     """Write a network; ``of_model``: options of models only, ``options``: those of layers."""
     from winogen.cli.onnx import shapes_of
     from winogen.conv.standalone import command_line
+    from winogen.files import check_folder
     from winogen.network import generate
-    from winogen.progress import working
 
     _refuse(options, " ".join(set(options) - {*_BOTH}), "without a model")
     asked: dict[str, Any] = {**options}
-    output.mkdir(parents=True, exist_ok=True)  # what cannot be written is told before any work
+    check_folder(output)  # what cannot be written is told before any work
     asked |= read({name: options[name] for name in _READ if name in options})
     asked |= of_model
     name = f"winogen generate {shlex.quote(model.name)}"
     command = command_line({**options, **of_model}).replace("winogen generate", name, 1)
     for text in inputs or ():
         command += f" --input {shlex.quote(text)}"
-    with working("planning the network and packing its weights"):
-        files = generate(
-            model,
-            input_shapes=shapes_of(inputs),
-            **asked,
-            command=command,
-        )
+    files = generate(
+        model,
+        input_shapes=shapes_of(inputs),
+        **asked,
+        check=check,
+        command=command,
+    )
     for path in files.write(output):
         typer.echo(path)
     typer.echo(files)

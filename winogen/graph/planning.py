@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,19 +318,30 @@ def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[Quantized
     return conv.ranked(shape, op.x_dtype, settings.target, settings.machine)
 
 
+def computable(ways: Iterable[Callable[[], T]]) -> list[T]:
+    """Return what these make, without those that the kernels at hand do not suffice for.
+
+    Raises CompilerNotFound if they suffice for none.
+    """
+    made, refusal = [], None
+    for way in ways:
+        try:
+            made.append(way())
+        except CompilerNotFound as lack:
+            refusal = lack
+    if not made and refusal is not None:
+        raise refusal
+    return made
+
+
 def faster_layout(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> Outlines:
     """Return graphs on inputs of these shapes in the layout that is predicted to be faster.
 
     Raises CompilerNotFound if the kernels at hand suffice in neither layout.
     """
-    layouts, refusal = [], None
-    for layout in ("NHWC", "NCHW"):
-        try:
-            layouts.append(Outlines(parts, replace(settings, layout=layout)))
-        except CompilerNotFound as lack:
-            refusal = lack
-    if not layouts and refusal is not None:
-        raise refusal
+    layouts = computable(
+        partial(Outlines, parts, replace(settings, layout=layout)) for layout in ("NHWC", "NCHW")
+    )
     return min(layouts, key=lambda outlines: sum(one.seconds for one in outlines.plans()))
 
 

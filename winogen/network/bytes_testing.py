@@ -1,25 +1,46 @@
 """What a network of bytes should compute of random numbers, and how far off it may be.
 
-A code may be a step off where a number falls near the middle between two. So numbers of codes are
-right within a step. What floats compute of them is right within what a step of each code changes,
+A code may be a step off where a number falls near the middle between two, and in a deep network
+such steps add up: codes that one order of sums makes a step larger move those behind them. The
+model shows how far: it runs again with its steps a little off. Numbers of codes are right within a
+step and twice that. What floats compute of them is right within what a step of each code changes,
 beside the error of floats.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.graph.whole import GROWTH
 from winogen.network.bytes_graph import ByteNetwork, Dequantize, Floats, Map, Step
-from winogen.onnx.loading import session_of
 from winogen.onnx.model import copied
 from winogen.onnx.probes import feed_of
+from winogen.onnx.sensitivity import moved, outputs_of
 
 _LEAST = 2.0**-20  # the error of a part without convolutions: functions round, too
 _DRAWS = 3  # of codes that are a step off, up or down
+# By how much steps are off for codes to move as another order of sums makes them, relative.
+NUDGE = 2.0**-18
+_NUDGES = 2  # draws of these
+
+
+class Limits(NamedTuple):
+    """How far numbers of codes may be off."""
+
+    most: float
+    mean: float | None  # of all; None where single codes say all
+
+    @classmethod
+    def of(cls, step: float, shifts: Sequence[Any]) -> Limits:
+        """Return those for codes of a step; ``shifts``: how far they move in the model itself."""
+        furthest = max((float(shift.max(initial=0)) for shift in shifts), default=0.0)
+        if furthest <= step:
+            return cls(step + 2 * furthest, None)
+        return cls(step + 2 * furthest, 2 * max(float(shift.mean()) for shift in shifts))
 
 
 class Sample:
@@ -33,21 +54,31 @@ class Sample:
         shapes = {array.name: array.shape for array in read.inputs}
         self.feed = feed_of(model, {**shapes, **model.fixed}, 1)
         names = [array.name for array in read.outputs]
-        # Behind codes onnxruntime computes Softmax and others by approximations of integers.
-        self.session = partial(session_of, optimized=not read.has_floats)
-        self.expected = self.session(model.proto).run(names, self.feed)
-        self.allowed: dict[int, float] = {}  # by the number of an output
+        self.outputs_of = partial(outputs_of, optimized=is_optimized(read))
+        self.expected = self.outputs_of(model.proto, names, self.feed)
+        shifts = [
+            [np.abs(np.subtract(y, x, dtype=np.float64)) for y, x in zip(draw, self.expected)]
+            for draw in moved(model.proto, names, self.feed, NUDGE, _NUDGES)
+        ]
+        self.limits = {  # by the number of an output of codes
+            number: Limits.of(one.step, [draw[number] for draw in shifts])
+            for number, one in enumerate(read.outputs)
+            if one.step is not None
+        }
+        self.allowed: dict[int, float] = {}  # by the number of an output of floats
         off: dict[int, float] = {}  # how far numbers of maps may be off
         values = self._between(read)
-        for number, step in enumerate(read.steps):
+        for place, step in enumerate(read.steps):
             if isinstance(step.op, Dequantize):
                 off[step.output.number] = step.op.scale or 0.0
             if isinstance(step.op, Floats):
-                made = _grown(step, step.op, values, off, predicted[number])
+                made = _grown(step, step.op, values, off, predicted[place])
                 off |= {one.number: far for one, far in made}
                 for one, far in made:
                     if one.outer is not None:
-                        self.allowed[one.outer[1]] = far
+                        number = one.outer[1]
+                        moves = (float(draw[number].max(initial=0)) for draw in shifts)
+                        self.allowed[number] = max(far, *(2 * move for move in moves))
 
     def _between(self, read: ByteNetwork) -> dict[str, np.ndarray]:
         """What onnxruntime computes of the numbers that parts of floats read."""
@@ -61,7 +92,17 @@ class Sample:
             if name not in known:
                 value = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
                 proto.graph.output.append(value)
-        return {**self.feed, **dict(zip(names, self.session(proto).run(names, self.feed)))}
+        return {**self.feed, **dict(zip(names, self.outputs_of(proto, names, self.feed)))}
+
+
+def is_optimized(read: ByteNetwork) -> bool:
+    """Whether onnxruntime's optimizations are wanted for what a network should compute.
+
+    With them, it computes Softmax and others of codes by approximations. Without, its operators of
+    bytes alone let sums of 16 bits overflow on CPUs that have no wider ones.
+    """
+    nodes = read.model.proto.graph.node
+    return not read.has_floats and all(node.op_type != "DequantizeLinear" for node in nodes)
 
 
 def _grown(
@@ -70,7 +111,6 @@ def _grown(
     """How far each output of a part may be off, by its first image."""
     random, read = np.random.default_rng(1), op.network
     far = [off.get(one.number, 0.0) for one in step.reads]
-    session = session_of(read.model.proto)
     names = [array.name for array in read.outputs]
 
     def computed(moved: bool) -> list[Any]:
@@ -80,7 +120,7 @@ def _grown(
             if moved:
                 x = x + np.float32(step) * random.choice([-1, 1], x.shape).astype(np.float32)
             feed[array.name] = x
-        found: list[Any] = session.run(names, feed)
+        found: list[Any] = outputs_of(read.model.proto, names, feed)
         return found
 
     exact, draws = computed(False), [computed(True) for _ in range(_DRAWS)] if any(far) else []

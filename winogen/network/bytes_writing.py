@@ -28,7 +28,7 @@ from winogen.network.bytes_graph import (
     Table,
     Window,
 )
-from winogen.network.bytes_testing import Sample
+from winogen.network.bytes_testing import Limits, Sample, is_optimized
 from winogen.network.bytes_tiles import Tiles, bias_of, chosen
 from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
@@ -115,6 +115,7 @@ class ByteWriter:
         for number, part in self.parts.items():
             self.part_begins[number] = len(self.part_data)
             self.part_data += _filled(part.weight_data)
+        self.allowed: dict[str, float] = {}  # how far outputs of floats may be off; with the files
         self._begin({})
         if limit is not None:
             self._calls()
@@ -157,6 +158,11 @@ class ByteWriter:
             return sum(map(len, self.data))
         floats = sum(part.weight_bytes for part in self.parts.values())
         return floats + sum(one.numbers * _SIZES[one.type] for one in self.constants)
+
+    @property
+    def flagged(self) -> Target:
+        """The target with what its kernels need to widen filters."""
+        return next((part.flagged for part in self.parts.values()), self.target)
 
     @property
     def predicted_error(self) -> float | None:
@@ -367,10 +373,11 @@ class ByteWriter:
         arrays = (*read.inputs, *read.outputs)
         errors = {number: part.plan.predicted_error for number, part in self.parts.items()}
         sample = Sample(read, errors)
+        self.allowed = {read.outputs[number].name: far for number, far in sample.allowed.items()}
         return {
             **interface(
                 self.name,
-                next((part.flagged for part in self.parts.values()), self.target),
+                self.flagged,
                 self.command,
                 read.inputs,
                 read.outputs,
@@ -399,12 +406,13 @@ class ByteWriter:
             "arena_bytes": self.arena_bytes,
             "least_bytes": self.least_bytes,
             "predicted": self.predicted_error,
+            "optimized": is_optimized(read),
             "weight_bytes": self.weight_bytes,
             "products": self.products,
             "direct_products": self.direct_products,
             "feed": [(a, rows(sample.feed[a.name], a.dtype)) for a in read.inputs],
             "expected": [
-                (a, rows(y, a.dtype), a.step or sample.allowed[n])
+                (a, rows(y, a.dtype), sample.limits.get(n) or Limits(sample.allowed[n], None))
                 for n, (a, y) in enumerate(zip(read.outputs, sample.expected))
             ],
         }

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.codegen.standalone import check_name, name_after
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
-from winogen.files import check_regular, replace_file
+from winogen.files import check_folder, check_regular, whole_folder
+from winogen.network.bytes_graph import ByteNetwork
 from winogen.network.bytes_reading import is_quantized, read_bytes
+from winogen.network.bytes_testing import is_optimized
 from winogen.network.bytes_writing import ByteWriter
+from winogen.network.comparison import Claim, compared
 from winogen.network.float_writing import FloatWriter
-from winogen.network.reading import loaded, network
+from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import schedule
-from winogen.onnx.loading import naming_damage
+from winogen.network.trial import Program
+from winogen.onnx.loading import load, naming_damage
+from winogen.onnx.model import Model
+from winogen.progress import working
+from winogen.records import TARGETS, Target
 from winogen.toolchain import host_target
 
 # Where weights are: in C, in an object file, or in a file that the caller maps.
@@ -38,6 +45,7 @@ class Files:
     predicted_error: float | None  # None: all is of bytes, whose sums are exact
     products: int
     direct_products: int  # that direct convolution has
+    comparison: str = ""  # how it was compared with the model, or why it was not
 
     def __str__(self) -> str:
         text = (
@@ -45,23 +53,25 @@ class Files:
             f"weights {self.weight_bytes:,} bytes\n"
             f"multiplications {self.products:,}"
         )
-        exact = self.predicted_error is None
-        if not exact or self.products != self.direct_products:
-            text += f" (direct: {self.direct_products:,})"
-        if exact:
-            return text
-        return f"{text}; predicted error {self.predicted_error:.1e} of the largest output"
+        if self.products != self.direct_products:
+            text += f" (direct convolution: {self.direct_products:,})"
+        if self.predicted_error:
+            text += f"; predicted error {self.predicted_error:.1e} of the largest output"
+        return "\n".join(filter(None, (text, self.comparison)))
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write all files into a folder, which is made; return their paths.
 
-        Each is written whole or not at all. Raises InvalidValue and OSError.
+        It is there as a whole or not at all. Raises InvalidValue, and OSError that names it.
         """
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+        check_folder(path)
         for name in self.contents:
             check_regular("output", path / name, "files that are not there yet, or regular ones")
-        return [replace_file(path / name, data) for name, data in self.contents.items()]
+        with whole_folder(path) as draft:
+            for name, data in self.contents.items():
+                (draft / name).write_bytes(data)
+        return [path / name for name in self.contents]
 
 
 @naming_damage
@@ -77,6 +87,7 @@ def generate(
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
     flash_limit: int | None = None,
+    check: bool = True,
     command: str = "winogen.network.generate",
 ) -> Files:
     """Return a model as C that needs no part of winogen, no allocator and no threads.
@@ -93,11 +104,16 @@ def generate(
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
     are computed by Winograd in integers, with the same codes, as far as their transformed filters
     find room. None: all are direct, whose constants are smallest.
+    ``check``: whether the C is compiled and runs beside the model, in onnxruntime, before it is
+    returned: on this CPU if it has the instructions, else where an emulator and its compiler are,
+    else as the same network for any CPU. `Files.comparison` says which it was, and why none was
+    made where there is no compiler.
     ``command``: what the files say regenerates them.
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
-    InvalidType, InvalidValue that names each node that is not generated, Unsupported, and
-    BuildError: packing the filters takes a compiler, or kernels at hand.
+    InvalidType, InvalidValue that names each node that is not generated, Unsupported, BuildError:
+    packing the filters takes a compiler, or kernels at hand; and VerificationError if the C
+    computes anything but the model.
     """
     for what, text in (("isa", isa), ("command", command)):
         if not isinstance(text, (str, NoneType)):
@@ -113,46 +129,83 @@ def generate(
         arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
-    planned = partial(
-        schedule,
-        target=target,
-        tolerance=tolerance,
-        algorithm=algorithm,
-        workspace_limit=workspace_limit,
-        filter_dtype=filter_dtype,
-    )
-    model = loaded(model_or_path, input_shapes)
+    if type(check) is not bool:
+        raise InvalidType(f"check: got {type(check).__name__}; allowed: True or False")
+    floats: dict[str, Any] = {
+        "tolerance": tolerance,
+        "algorithm": algorithm,
+        "workspace_limit": workspace_limit,
+        "filter_dtype": filter_dtype,
+    }
+    proto = load(model_or_path)
+    model = loaded(proto, input_shapes)
+    written = partial(_written, model, name, weights, floats, flash_limit, command)
+    with working("planning the network and packing its weights"):
+        made = written(target)
+    if not check:
+        return replace(made.files, comparison="not compared with the model")
+
+    def twin() -> tuple[Program, float]:
+        other = written(TARGETS["generic"])
+        return other.program, other.files.predicted_error or 0.0
+
+    files = made.files
+    codes = isinstance(made.read, ByteNetwork)
+    optimized = isinstance(made.read, ByteNetwork) and is_optimized(made.read)
+    error = files.predicted_error or 0.0
+    claim = Claim(proto, model, error, files.products, codes, optimized, made.allowed)
+    with working("comparing the network with its model"):
+        return replace(files, comparison=compared(claim, made.program, twin))
+
+
+class _Made(NamedTuple):
+    """The files of a network, and what it was made of."""
+
+    files: Files
+    program: Program
+    read: Network | ByteNetwork
+    allowed: Mapping[str, float]  # how far outputs of floats behind codes may be off
+
+
+def _written(
+    model: Model,
+    name: str,
+    weights: str,
+    floats: dict[str, Any],
+    flash_limit: int | None,
+    command: str,
+    target: Target,
+) -> _Made:
+    """Return the files for a target; ``floats``: options of layers of floats."""
+    planned = partial(schedule, target=target, **floats)
     if is_quantized(model):
-        read_codes = read_bytes(model, name)
-        if not read_codes.has_floats:
-            floats = {
-                "tolerance": (tolerance, None),
-                "algorithm": (algorithm, "auto"),
-                "workspace_limit": (workspace_limit, None),
-                "filter_dtype": (filter_dtype, None),
-            }
-            for what, (given, only) in floats.items():
+        read = read_bytes(model, name)
+        if not read.has_floats:
+            usual = {"algorithm": "auto"}
+            for what, given in floats.items():
+                only = usual.get(what)
                 if given != only:
                     raise InvalidValue(
                         f"{what}: got {given!r}; allowed: {only!r}, as the model is of bytes"
                     )
-        writer = ByteWriter(name, read_codes, target, command, flash_limit, planned, weights)
-        return _of_bytes(writer)
+        writer = ByteWriter(name, read, target, command, flash_limit, planned, weights)
+        files = _of_bytes(writer)
+        ends, flagged, allowed = (read.inputs, read.outputs), writer.flagged, writer.allowed
+        program = Program(name, files.contents, flagged, *ends, weights == "file")
+        return _Made(files, program, read, allowed)
     if flash_limit is not None:
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
-    read = network(model, name)
-    plan = planned(read)
-    floats_alone = FloatWriter(name, read, plan, target, weights, command)
-    return Files(
-        floats_alone.files(),
-        plan.arena_bytes,
-        plan.least_bytes,
-        floats_alone.weight_bytes,
-        plan.predicted_error,
-        *plan.products,
-    )
+    whole = network(model, name)
+    plan = planned(whole)
+    alone = FloatWriter(name, whole, plan, target, weights, command)
+    sizes = plan.arena_bytes, plan.least_bytes
+    contents = alone.files()
+    files = Files(contents, *sizes, alone.weight_bytes, plan.predicted_error, *plan.products)
+    ends_of = whole.inputs, whole.outputs
+    program = Program(name, contents, alone.flagged, *ends_of, weights == "file")
+    return _Made(files, program, whole, {})
 
 
 def _of_bytes(writer: ByteWriter) -> Files:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.conv import accuracy, planner
-from winogen.errors import CompilerNotFound
 from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.ir import Conv, QConv, Spread
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
-from winogen.graph.planning import Planned, Settings, plan_steps
+from winogen.graph.planning import Planned, Settings, computable, plan_steps
 from winogen.graph.steps import Calling, Row, Steps
 from winogen.graph.trial import tried
 from winogen.kernels.kind import Spec
@@ -65,16 +63,17 @@ class Question:
         """Return the plan of its layers, and how many steps come before those of layers.
 
         Several layers run in NHWC where it is predicted to be faster, although arrays of the caller
-        are brought into it and out of it again, and where all kernels are familiar.
+        are brought into it and out of it again, and where all kernels are familiar. Raises
+        CompilerNotFound if the kernels at hand suffice in neither layout.
         """
         buffers = {self._buffer(i): shape for i, shape in enumerate(self.shapes)}
         outputs = self.shapes[self.inputs : self.inputs + self.outputs]
-        ways = [(plan_steps(self.steps, buffers, outputs, settings), 0)]
+        ways = [lambda: (plan_steps(self.steps, buffers, outputs, settings), 0)]
         if len(self.layers) > 1 and not self.scales:
             steps, turned, before = channels_last(self.steps, buffers)
             last = replace(settings, layout="NHWC")
-            with suppress(CompilerNotFound):  # the kernels at hand may be those of NCHW
-                ways.append((plan_steps(steps, turned, outputs, last), before))
+            ways.append(lambda: (plan_steps(steps, turned, outputs, last), before))
+        return fastest(computable(ways), settings.familiar)  # kernels at hand may be of one layout
         return fastest(ways, settings.familiar)
 
     def _map(self, layer: Any) -> Step:

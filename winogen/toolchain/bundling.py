@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError, WinogenError
+from winogen.files import check_folder, whole_folder
 from winogen.toolchain import machine_file, meters, prebuilt
 from winogen.toolchain.cache import cache_root
 from winogen.toolchain.compiler import find_compiler
@@ -33,11 +33,12 @@ _CLOSE = 1e-3
 
 
 def new_folder(output: FilePath) -> Path:
-    """Return the path of a folder to be written; raises InvalidValue and FileNotFoundError."""
+    """Return the path of a folder to be written; raises InvalidValue and OSError."""
     path = Path(output).resolve()
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise InvalidValue(f"output: got {str(output)!r}; allowed: a new or an empty folder")
     path.parent.resolve(strict=True)
+    check_folder(path)
     return path
 
 
@@ -51,25 +52,26 @@ def write(
     arrays. What the function loads is packed. Raises WinogenError with its last words if it fails,
     VerificationError if it computes anything else without a compiler, and OSError.
     """
-    with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as name:
-        draft, aside = Path(name, folder.name), Path(name, "aside")
-        draft.mkdir(mode=0o755)
-        aside.mkdir()
+    with whole_folder(folder) as draft, TemporaryDirectory(dir=draft.parent) as name:
+        aside = Path(name)
         save(draft)
-        _run(draft, aside, "compiled", outputs, told, {"WINOGEN_COMPILE": "missing"})
-        # As on a machine without a compiler, where nothing was ever compiled or measured.
-        alone = {"WINOGEN_COMPILE": "off", "WINOGEN_CACHE": str(aside), "WINOGEN_WISDOM": "0"}
-        alone["WINOGEN_PREBUILT"] = str(draft)
-        _run(draft, aside, "prebuilt", outputs, told, alone)
+        here = {**os.environ, "WINOGEN_COMPILE": "missing"}
+        _run(draft, aside, "compiled", outputs, told, here)
+        _run(draft, aside, "prebuilt", outputs, told, _elsewhere(draft, aside))
         _compare(aside)
-        shutil.rmtree(aside)
-        if folder.is_dir():
-            folder.rmdir()
-        os.rename(draft, folder)
+
+
+def _elsewhere(draft: Path, aside: Path) -> dict[str, str]:
+    """The environment of a machine without a compiler, where nothing was compiled or measured."""
+    ours = ("WINOGEN_", "OMP_")
+    kept = {n: v for n, v in os.environ.items() if n != "CC" and not n.startswith(ours)}
+    folders = {"WINOGEN_PREBUILT": str(draft), "WINOGEN_CACHE": str(aside / "cache")}
+    nothing = dict.fromkeys(("PATH", "HOME"), str(aside))
+    return {**kept, **nothing, **folders, "WINOGEN_COMPILE": "off"}
 
 
 def _run(
-    draft: Path, aside: Path, what: str, outputs: str, told: Mapping[str, Any], more: dict[str, str]
+    draft: Path, aside: Path, what: str, outputs: str, told: Mapping[str, Any], env: dict[str, str]
 ) -> None:
     """Compute the outputs in a process of their own."""
     code = "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
@@ -77,14 +79,17 @@ def _run(
     words = (json.dumps(sys.path), str(draft), str(aside), what, outputs, json.dumps(told))
     run = subprocess.run(
         [sys.executable, "-c", code, *words],
-        env={**os.environ, **more},
+        env=env,
         capture_output=True,
         text=True,
         check=False,
     )
     if run.returncode:
         last = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
-        raise WinogenError(f"the {what} model did not run: {last}")
+        where = "here" if what == "compiled" else "with the kernels of its folder alone"
+        # Nobody but `_elsewhere` set that variable.
+        reason = last.removeprefix("winogen.errors.").partition(", and WINOGEN_COMPILE=off")[0]
+        raise WinogenError(f"model: nothing was written, because it did not run {where}: {reason}")
 
 
 def work(draft: str, aside: str, what: str, outputs: str, told: str) -> None:
