@@ -223,7 +223,7 @@ def test_a_library_for_elsewhere_is_packed_by_its_own_key(shelf):
 @pytest.mark.parametrize(
     "version, code, told",
     [
-        ("0.0.9", None, "made by winogen 0.0.9, and this is winogen .* pip install winogen==0.0.9"),
+        ("0.0.9", None, "made by winogen 0.0.9, and this is winogen .* install winogen 0.0.9 here"),
         (None, "other", "made by winogen .*, and this is another state of its code: .*bundle.$"),
     ],
 )

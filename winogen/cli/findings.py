@@ -144,7 +144,7 @@ def _prebuilt() -> Iterator[Finding]:
         makers = f"winogen {archive.maker.version}, {archive.compiler}"
         yield Finding("prebuilt", f"{count:,} in {archive.path}, {size:,} kB, {makers}")
     if not found:
-        cure = "pip install --force-reinstall winogen takes the wheel, which has them"
+        cure = "`make wheel` in a clone, then pip install --force-reinstall dist/winogen-*.whl"
         yield Finding("prebuilt", "no kernels: all that is used is compiled here", "absent", cure)
 
 
@@ -202,12 +202,12 @@ def _packages() -> Iterator[Finding]:
         extras = requirements()
     except PackageNotFoundError:
         reason = "winogen was not installed: nothing says which versions it needs"
-        yield Finding("packages", reason, "lacks", "pip install winogen")
+        yield Finding("packages", reason, "lacks", "pip install . in a clone of the repository")
         return
     own = extras.pop("")
-    good = all(one.is_met for one in own)
-    cure = "" if good else "pip install --upgrade winogen"
-    yield Finding("packages", ", ".join(map(str, own)), "ok" if good else "lacks", cure)
+    unmet = [f"'{one.package}>={one.least}'" for one in own if not one.is_met]
+    cure = f"pip install --upgrade {' '.join(unmet)}" if unmet else ""
+    yield Finding("packages", ", ".join(map(str, own)), "lacks" if unmet else "ok", cure)
     for extra in sorted(set(extras) - set(_DEVELOPERS)):
         needed = extras[extra]
         missing = any(one.found is None for one in needed)

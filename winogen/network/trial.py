@@ -73,10 +73,10 @@ class Program:
                 (folder / file).write_bytes(data)
             (folder / "trial.c").write_text(self._source())
             program = runner.compiled(folder, [*self._sources(), "trial.c"])
-            with open(folder / "inputs.bin", "wb") as file:
+            with open(folder / "inputs.bin", "wb") as given:
                 for feed in feeds:
                     for one in self.inputs:
-                        file.write(np.ascontiguousarray(feed[one.name], _dtype(one)).tobytes())
+                        given.write(np.ascontiguousarray(feed[one.name], _dtype(one)).tobytes())
             self._check(_finished([*runner.words, str(program)], folder))
             data = (folder / "outputs.bin").read_bytes()
         return self._split(data, len(feeds))

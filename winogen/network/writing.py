@@ -20,7 +20,7 @@ from winogen.network.bytes_writing import ByteWriter
 from winogen.network.comparison import Claim, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.reading import Network, loaded, network
-from winogen.network.schedule import schedule
+from winogen.network.schedule import Schedule, schedule
 from winogen.network.trial import Program
 from winogen.onnx.loading import load, naming_damage
 from winogen.onnx.model import Model
@@ -177,7 +177,10 @@ def _written(
     target: Target,
 ) -> _Made:
     """Return the files for a target; ``floats``: options of layers of floats."""
-    planned = partial(schedule, target=target, **floats)
+
+    def planned(read: Network) -> Schedule:
+        return schedule(read, target, **floats)
+
     if is_quantized(model):
         read = read_bytes(model, name)
         if not read.has_floats:

@@ -196,7 +196,7 @@ def _other_maker(archive: Archive) -> str:
     here, maker = Maker.here(), archive.maker
     if maker == here:
         return ""
-    who, cure = f"winogen {here.version}", f", or pip install winogen=={maker.version}"
+    who, cure = f"winogen {here.version}", f", or install winogen {maker.version} here"
     if maker.version == here.version:
         who, cure = "another state of its code", ""
     return (
