@@ -128,13 +128,55 @@ def by_dlpack(module):
 
 
 @pytest.mark.parametrize("change", (by_data, by_numpy, by_dlpack), ids=lambda c: c.__name__)
-def test_changes_that_torch_does_not_count_need_repack(change):
+@pytest.mark.parametrize("last", (False, True), ids=("planar", "channels_last"))
+def test_changes_of_all_numbers_that_torch_does_not_count_are_noticed(change, last):
+    module, x = layer(), torch.randn(1, 4, 8, 8)
+    if last:
+        module = module.to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for _ in range(3):
+            assert right(module, x) and right(module, x)  # the second by the short way
+            change(module)
+            assert right(module, x)
+
+
+def test_a_bias_that_changes_uncounted_is_noticed():
+    module, x = layer(), torch.randn(1, 4, 8, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            assert right(module, x) and right(module, x)
+            module.bias.data.add_(1)
+            assert right(module, x)
+
+
+def test_averages_of_weights_are_noticed():
+    """As it is done while training: a copy without gradients follows the trained module."""
+    module, mean, x = layer(), layer().requires_grad_(False), torch.randn(1, 4, 8, 8)
+    for _ in range(3):
+        with torch.no_grad():
+            module.weight.add_(torch.randn_like(module.weight))
+        for ours, theirs in zip(mean.parameters(), module.parameters()):
+            ours.data.mul_(0.5).add_(theirs.data, alpha=0.5)
+        assert right(mean, x)
+
+
+def test_single_numbers_that_change_uncounted_need_repack():
     module, x = layer(), torch.randn(1, 4, 8, 8)
     with torch.no_grad():
         module(x)
-        change(module)
+        module.weight.data[1, 2, 1, 1] += 3
         module.repack()
         assert right(module, x)
+
+
+@pytest.mark.parametrize("shape", [(8, 4, 3, 3), (1, 1, 1, 1), (0, 4, 3, 3), (3,)])
+def test_what_is_compared_lies_all_over_a_tensor(shape):
+    whole = torch.arange(4096.0)
+    tensor = whole[7 : 7 + np.prod(shape)].view(shape)
+    found = packing._spread(tensor)
+    assert set(found) <= set(tensor.flatten().tolist()) and len(found) <= 33
+    if found.size > 1:
+        assert found[0] == 7 and found[-1] > 7 + 0.9 * (tensor.numel() - 1)
 
 
 @pytest.mark.parametrize("change", (by_data, by_numpy, by_dlpack), ids=lambda c: c.__name__)

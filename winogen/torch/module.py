@@ -197,10 +197,10 @@ class Conv2d(Activated, nn.Conv2d):
     def repack(self) -> None:
         """Pack the weights anew before the next call.
 
-        For changes that torch does not count: writes through ``weight.data``, through a numpy view
-        of it, by another library by DLPack, and by the second step of an optimizer made with
-        ``fused=True`` without a forward pass in between. All others are noticed, and these too by a
-        call that needs gradients.
+        For changes of a few numbers that torch does not count: writes through ``weight.data``,
+        through a numpy view of it, by another library by DLPack, and by the second step of an
+        optimizer made with ``fused=True`` without a forward pass in between. All others are
+        noticed, and these too by a call that needs gradients.
         """
         packing.repack(self.weight)
 

@@ -17,17 +17,30 @@ from winogen.conv import Conv2d
 from winogen.torch.settings import LayerSettings
 from winogen.typing import Layout2d
 
+_SPREAD = 16  # numbers, about, that show changes which nothing counts
+
 
 class Stamp:
     """The state of a tensor that is compared to notice changes of its numbers.
 
     It shows what torch's version counters show: operations in place, optimizer steps,
     `load_state_dict`, and a replaced `.data`. Writes through `tensor.data`, a numpy view or DLPack
-    change numbers behind torch's back; only a copy, where one is kept, shows those. Tensors made in
-    inference mode have no version counter, so they always have a copy.
+    change numbers behind torch's back. A few numbers from all parts are compared for those, which
+    finds what changes all or most numbers, as averages of weights do; only a copy, where one is
+    kept, shows every change. Tensors made in inference mode have no version counter, so they always
+    have a copy.
     """
 
-    __slots__ = ("_copy", "_pointer", "_reference", "_storage", "_strides", "_version")
+    __slots__ = (
+        "_copy",
+        "_pointer",
+        "_reference",
+        "_some",
+        "_some_bytes",
+        "_storage",
+        "_strides",
+        "_version",
+    )
 
     def __init__(self, tensor: torch.Tensor, copy: bool):
         counted = not tensor.is_inference()
@@ -38,6 +51,8 @@ class Stamp:
         self._storage = tensor.untyped_storage()
         self._version = tensor._version if counted else None
         self._copy = tensor.detach().numpy().copy("K") if copy or not counted else None
+        self._some = _spread(tensor)
+        self._some_bytes = self._some.tobytes()  # so that NaN is equal to itself
 
     def holds(self, tensor: torch.Tensor | None) -> bool:
         """Whether ``tensor`` is the same one, with the same numbers, as far as torch can tell."""
@@ -46,7 +61,11 @@ class Stamp:
             and self._reference() is tensor
             and self._pointer == tensor.data_ptr()
             and self._strides == tensor.stride()
-            and (self.agrees(tensor) if self._version is None else self._version == tensor._version)
+            and (
+                self.agrees(tensor)
+                if self._version is None
+                else self._version == tensor._version and self._some.tobytes() == self._some_bytes
+            )
         )
 
     def agrees(self, tensor: torch.Tensor) -> bool:
@@ -55,6 +74,16 @@ class Stamp:
             return False
         bits = np.dtype(f"u{self._copy.itemsize}")  # so that NaN is equal to itself
         return np.array_equal(self._copy.view(bits), tensor.detach().numpy().view(bits))
+
+
+def _spread(tensor: torch.Tensor) -> np.ndarray:
+    """Return a view of a few numbers of a tensor, of its first and of others at equal distances."""
+    sides = zip(tensor.shape, tensor.stride())
+    span = 1 + sum((size - 1) * stride for size, stride in sides) if tensor.numel() else 0
+    # An odd distance, so that not all of them have the same place in a filter.
+    step = max(1, span // _SPREAD) | 1
+    flat = torch.as_strided(tensor.detach(), (-(-span // step),), (step,), tensor.storage_offset())
+    return flat.numpy()
 
 
 class Packed(NamedTuple):
