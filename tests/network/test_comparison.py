@@ -107,6 +107,22 @@ def test_what_differs_is_refused_with_the_name_of_the_output(kind, monkeypatch):
         generate(chain(), isa="generic")
 
 
+def test_the_first_node_that_differs_is_named(monkeypatch):
+    whole = FloatWriter.files
+
+    def broken(self):
+        return {name: d.replace(b"~(v < ", b"~(v > ") for name, d in whole(self).items()}
+
+    net = net_of()
+    y = net.node("Relu", net.conv(net.conv("x", 3, 6), 6, 6), name="cut off")
+    model = net.model(net.conv(net.conv(y, 6, 4), 4, 4), shape=[1, 3, 8, 9])
+    monkeypatch.setattr(FloatWriter, "files", broken)
+    with pytest.raises(
+        VerificationError, match=r"the first node that differs is cut off \(Relu\)$"
+    ):
+        generate(model, isa="generic")
+
+
 def test_small_numbers_show_an_epsilon_in_the_wrong_place(monkeypatch):
     whole = FloatWriter.files
 

@@ -39,6 +39,14 @@ _CHOOSING = frozenset(
 )
 
 
+class Differs(VerificationError):
+    """An output of the C is not that of the model."""
+
+    def __init__(self, output: str, why: str):
+        super().__init__(f"output {output}: {why}")
+        self.output = output
+
+
 class Claim(NamedTuple):
     """What a network as C should compute."""
 
@@ -81,8 +89,8 @@ def compared(claim: Claim, program: Program, twin: Callable[[], tuple[Program, f
             with np.errstate(all="ignore"):  # infinities have no distance
                 why = trial.fault(place, one, y, claim)
             if why:
-                raise VerificationError(
-                    f"output {one.name}: the C {how} differs from the model on {trial.kind}: {why}"
+                raise Differs(
+                    one.name, f"the C {how} differs from the model on {trial.kind}: {why}"
                 )
     kinds = ", ".join(trial.kind for trial in trials)
     return f"compared with the model, {how}: right on {kinds}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from winogen.codegen.standalone import check_name, name_after
 from winogen.conv import arguments
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidType, InvalidValue, VerificationError, WinogenError
 from winogen.files import check_folder, check_regular, whole_folder
 from winogen.network.bytes_graph import ByteNetwork
 from winogen.network.bytes_reading import is_quantized, read_bytes
 from winogen.network.bytes_testing import is_optimized
 from winogen.network.bytes_writing import ByteWriter
-from winogen.network.comparison import Claim, compared
+from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import Schedule, schedule
+from winogen.network.suspects import first_wrong
 from winogen.network.trial import Program
 from winogen.onnx.loading import load, naming_damage
 from winogen.onnx.model import Model
@@ -139,23 +140,49 @@ def generate(
     }
     proto = load(model_or_path)
     model = loaded(proto, input_shapes)
-    written = partial(_written, model, name, weights, floats, flash_limit, command)
+    written = partial(_written, name, weights, floats, flash_limit, command)
     with working("planning the network and packing its weights"):
-        made = written(target)
+        made = written(target, model)
     if not check:
         return replace(made.files, comparison="not compared with the model")
+    with working("comparing the network with its model"):
+        try:
+            return replace(made.files, comparison=_comparison(proto, model, made, written))
+        except Differs as problem:
+            if isinstance(made.read, ByteNetwork):
+                raise
+            node = first_wrong(
+                model, problem.output, partial(_differs, input_shapes, written, target)
+            )
+            raise VerificationError(
+                f"{problem}; the first node that differs is {node}"
+            ) from problem
 
-    def twin() -> tuple[Program, float]:
-        other = written(TARGETS["generic"])
-        return other.program, other.files.predicted_error or 0.0
 
-    files = made.files
+def _comparison(proto: Any, model: Model, made: _Made, written: Callable[..., _Made]) -> str:
+    """How the files of a model compare with it; raises VerificationError if they differ."""
     codes = isinstance(made.read, ByteNetwork)
     optimized = isinstance(made.read, ByteNetwork) and is_optimized(made.read)
-    error = files.predicted_error or 0.0
-    claim = Claim(proto, model, error, files.products, codes, optimized, made.allowed)
-    with working("comparing the network with its model"):
-        return replace(files, comparison=compared(claim, made.program, twin))
+    error, products = made.files.predicted_error or 0.0, made.files.products
+    claim = Claim(proto, model, error, products, codes, optimized, made.allowed)
+
+    def twin() -> tuple[Program, float]:
+        other = written(TARGETS["generic"], model)
+        return other.program, other.files.predicted_error or 0.0
+
+    return compared(claim, made.program, twin)
+
+
+def _differs(input_shapes: Any, written: Callable[..., _Made], target: Target, proto: Any) -> bool:
+    """Whether the C of a part of a model differs from it; False where there is none."""
+    try:
+        part = loaded(proto, input_shapes)
+        _comparison(proto, part, written(target, part), written)
+    except VerificationError:
+        return True
+    except WinogenError:  # as it has no layer
+        return False
+    return False
 
 
 class _Made(NamedTuple):
@@ -168,13 +195,13 @@ class _Made(NamedTuple):
 
 
 def _written(
-    model: Model,
     name: str,
     weights: str,
     floats: dict[str, Any],
     flash_limit: int | None,
     command: str,
     target: Target,
+    model: Model,
 ) -> _Made:
     """Return the files for a target; ``floats``: options of layers of floats."""
 
