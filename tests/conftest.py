@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    """Begin no test once CI's time is nearly over, and say so; the next run begins with those."""
+    """Begin no test once the time of a run is over, and say so; CI's next run begins with those."""
     if choice.is_late():
         pytest.skip(choice.LATE)
 
@@ -73,7 +73,7 @@ def pytest_runtest_logreport(report):
         return
     if path and report.when == "call" and report.passed:
         choice.note(path, report.nodeid)
-    if report.skipped and choice.LATE in str(report.longrepr):
+    if choice.late() and report.skipped and choice.LATE in str(report.longrepr):
         choice.note(choice.late(), report.nodeid)
 
 

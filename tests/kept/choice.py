@@ -34,9 +34,9 @@ def chosen(config, items):
     if path := config.getoption("--not-yet"):
         passed = set(Path(path).read_text("utf-8").splitlines()) if Path(path).exists() else set()
         items = [item for item in items if item.nodeid not in passed]
-    changed = changed_rooms(config.rootpath)
-    file = late().with_suffix(".before")
-    before = set(file.read_text("utf-8").splitlines()) if file.exists() else set()
+    changed, before = changed_rooms(config.rootpath), set()
+    if late() and Path(f"{late()}.before").exists():
+        before = set(Path(f"{late()}.before").read_text("utf-8").splitlines())
 
     def order(item):
         return item.nodeid not in before, room_of(item.nodeid) not in changed
@@ -74,18 +74,19 @@ def is_late():
 
 
 def late():
-    """Return the file of the tests that CI had no time for, `late.before` of those of its last run.
+    """Return the file of the tests that there was no time for, if there is to be one.
 
-    The next run begins with them.
+    With ".before" after its name it has those of the last run, which this one begins with.
     """
-    return kept("ci") / "late"
+    return os.environ.get("WINOGEN_TESTS_LATE")
 
 
 def changed_rooms(root):
-    """Return the rooms of files that changed since CI was last green; none where nobody knows."""
+    """Return the rooms of files that changed since CI was last green here, or the last commit."""
+    green = kept("ci") / "green"
     try:
-        green = (kept("ci") / "green").read_text("utf-8").strip()
-        words = ["git", "-C", str(root), "diff", "--name-only", green, "--"]
+        since = green.read_text("utf-8").strip() if green.exists() else "HEAD"
+        words = ["git", "-C", str(root), "diff", "--name-only", since, "--"]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
     except OSError:
         return set()
