@@ -43,7 +43,8 @@ class Environment:
 
     def variables(self, home: Path, **more: str) -> dict[str, str]:
         """Return what the environment of a new login would be; nothing of the tests' own."""
-        kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        names = [name for name in os.environ if name.startswith("PIP_") or name == "WINOGEN_ISA"]
+        kept = {name: os.environ[name] for name in names}
         path = os.pathsep.join([str(self.python.parent), "/usr/local/bin", "/usr/bin", "/bin"])
         return {**kept, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", **more}
 
