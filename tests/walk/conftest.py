@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from platformdirs import user_cache_path
+from kept.folders import kept
 from walk.environments import copied, installed
 
 
@@ -16,10 +16,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.walk)
 
 
-@pytest.fixture(scope="session")
-def kept():
+@pytest.fixture(scope="session", name="kept")
+def kept_folder():
     """The folder that outlives a run, with environments and kernels."""
-    return Path(os.environ.get("WINOGEN_TEST_CACHE") or user_cache_path("winogen-tests")) / "walk"
+    return kept("walk")
 
 
 @pytest.fixture(scope="session")

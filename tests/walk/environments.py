@@ -45,7 +45,10 @@ class Environment:
         """Return what the environment of a new login would be; nothing of the tests' own."""
         names = [name for name in os.environ if name.startswith("PIP_") or name == "WINOGEN_ISA"]
         kept = {name: os.environ[name] for name in names}
-        path = os.pathsep.join([str(self.python.parent), "/usr/local/bin", "/usr/bin", "/bin"])
+        folders = [str(self.python.parent), "/usr/local/bin", "/usr/bin", "/bin"]
+        if not self.user:  # the compilers that remember what they made
+            folders.insert(1, str(kept("compilers")))
+        path = os.pathsep.join(folders)
         return {**kept, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", **more}
 
     def run(self, script: str, folder: Path, limit: float | None = None, **variables: str) -> Ended:
