@@ -100,8 +100,9 @@ _ENTRIES = (
     Activation(
         "hardswish",
         means="y * min(max(y + 3, 0), 6) / 6",
-        c="y * choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6",
-        formula=lambda f, y: y * f.where(y < -3, 0, f.where(y > 3, 6, y + 3)) / 6,
+        # The factor first: six times a large number may be infinite.
+        c="y * (choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6)",
+        formula=lambda f, y: y * (f.where(y < -3, 0, f.where(y > 3, 6, y + 3)) / 6),
         torch=(Function("hardswish", "Hardswish"),),
         backward=lambda aten, g, y: aten.hardswish_backward(g, y),
         onnx=(Function("HardSwish"),),
