@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
 from functools import cache
@@ -27,6 +28,7 @@ def environment() -> Any:
         keep_trailing_newline=True,
     )
     made.filters["continued"] = continued
+    made.filters["code"] = code_span
     made.globals.update(
         rank=2,
         image_of=image_of,
@@ -62,6 +64,17 @@ def continued(text: str) -> str:
     """
     *lines, last = text.rstrip("\n").split("\n")
     return "\n".join([*(f"{line:<{_COLUMNS - 1}}\\" for line in lines), last]) + "\n"
+
+
+def code_span(text: str) -> str:
+    """Return text as code of Markdown, whatever is in it.
+
+    >>> code_span("make"), code_span("a`b")
+    ('`make`', '`` a`b ``')
+    """
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence, space = "`" * (longest + 1), " " * (longest > 0)
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def wrapped(items: Iterable[str], indent: int, separator: str = " ", last: str = "") -> str:
