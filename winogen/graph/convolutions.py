@@ -51,6 +51,13 @@ class Scaled:
         numbers = (self.filters * factors).astype(self.dtype)
         return numbers if dtype is None else numbers.astype(dtype, copy=False)
 
+    @property
+    def largest(self) -> np.ndarray:
+        """The largest number of each filter, without its sign: float64."""
+        axes = tuple(range(1, self.filters.ndim))
+        ends = (self.filters.min(axes, initial=0), self.filters.max(axes, initial=0))
+        return np.maximum(*map(np.abs, ends)) * np.abs(self.factors)
+
     def times(self, factors: np.ndarray) -> Scaled:
         """Return the filters times more factors."""
         return Scaled(self.filters, self.factors * factors)

@@ -6,7 +6,9 @@ they are, so that the other node is not touched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +34,9 @@ def fold_affine(graph: Graph) -> Graph:
     affine -> affine               one affine
     otherwise                      a depthwise convolution 1x1, which takes on what follows
 
-    A convolution that already has an activation or adds something stays as it is. Scales are
-    applied in float64 and rounded once.
+    A convolution that already has an activation or adds something stays as it is, and so does
+    what a scale would make infinite or NaN: the numbers that it reads may be as small as the scale
+    is large. Scales are applied in float64 and rounded once.
 
     >>> weight, scale = np.ones((1, 1, 3, 3), np.float32), np.float32([2])
     >>> nodes = [Node(Conv(weight), ("x",), ("y",)), Node(Affine(scale, scale), ("y",), ("z",))]
@@ -47,10 +50,11 @@ def fold_affine(graph: Graph) -> Graph:
         if isinstance(node.op, Affine):
             before = nodes.get(node.inputs[0])
             if before is not None and uses[node.inputs[0]] == 1 and _takes_affine(before):
-                del nodes[node.inputs[0]]
-                label = before.label or node.label
                 op = _scaled(before.op, node.op)
-                node = replace(node, op=op, inputs=before.inputs, label=label)
+                if op is not None:
+                    del nodes[node.inputs[0]]
+                    label = before.label or node.label
+                    node = replace(node, op=op, inputs=before.inputs, label=label)
         nodes[node.outputs[0] if node.outputs else f" {place}"] = node
     return graph.with_nodes(list(nodes.values()))
 
@@ -100,24 +104,35 @@ def _takes_affine(node: Node) -> bool:
     return isinstance(node.op, Convolution) and node.op.activation is None and len(node.inputs) == 1
 
 
-def _scaled(op: object, affine: Affine) -> Convolution | Affine | GroupNorm | LayerNorm:
+def _scaled(op: object, affine: Affine) -> Convolution | Affine | GroupNorm | LayerNorm | None:
+    """An operator and the affine behind it as one; None where a number of it would be too large."""
     scale, shift = affine.scale.astype(np.float64), affine.shift.astype(np.float64)
     kind = affine.scale.dtype
-    if isinstance(op, Affine):
-        return Affine((op.scale * scale).astype(kind), (op.shift * scale + shift).astype(kind))
-    if isinstance(op, (GroupNorm, LayerNorm)):
-        if op.shift is not None:
-            shift = op.shift * scale + shift
-        if op.scale is not None:
-            scale = op.scale * scale
-        return replace(op, scale=scale.astype(kind), shift=shift.astype(kind))
-    assert isinstance(op, Convolution)
-    kind = op.weight.dtype
-    bias = shift if op.bias is None else op.bias * scale + shift
-    old = op.weight
-    assert not isinstance(old, Joined)  # only in steps
-    weight = old.times(scale) if isinstance(old, Scaled) else Scaled(old, scale)
-    return replace(op, weight=weight, bias=bias.astype(kind))
+    with np.errstate(all="ignore"):
+        if isinstance(op, Affine):
+            return _finite(kind, op.scale * scale, op.shift * scale + shift, Affine)
+        if isinstance(op, (GroupNorm, LayerNorm)):
+            if op.shift is not None:
+                shift = op.shift * scale + shift
+            if op.scale is not None:
+                scale = op.scale * scale
+            return _finite(
+                kind, scale, shift, lambda scale, shift: replace(op, scale=scale, shift=shift)
+            )
+        assert isinstance(op, Convolution)
+        old = op.weight
+        assert not isinstance(old, Joined)  # only in steps
+        weight = old.times(scale) if isinstance(old, Scaled) else Scaled(old, scale)
+        bias = shift if op.bias is None else op.bias * scale + shift
+        return _finite(
+            old.dtype, weight.largest, bias, lambda _, bias: replace(op, weight=weight, bias=bias)
+        )
+
+
+def _finite(kind: Any, one: Any, other: Any, make: Callable[[Any, Any], Any]) -> Any:
+    """What is made of two arrays in a type; None where a number of them is too large for it."""
+    one, other = one.astype(kind), other.astype(kind)
+    return make(one, other) if np.isfinite(one).all() and np.isfinite(other).all() else None
 
 
 def _depthwise(op: Affine) -> Conv:

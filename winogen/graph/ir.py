@@ -57,13 +57,14 @@ class Affine:
     def batch_norm(cls, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Affine:
         """Return the normalization by running statistics; ``weight`` and ``bias`` may be None."""
         kind = np.asarray(mean).dtype
-        scale = 1 / np.sqrt(np.asarray(var, np.float64) + eps)
-        if weight is not None:
-            scale = scale * weight
-        shift = -np.asarray(mean, np.float64) * scale
-        if bias is not None:
-            shift = shift + bias
-        return cls(scale.astype(kind), shift.astype(kind))
+        with np.errstate(all="ignore"):  # a variance of 0 makes infinite ones
+            scale = 1 / np.sqrt(np.asarray(var, np.float64) + eps)
+            if weight is not None:
+                scale = scale * weight
+            shift = -np.asarray(mean, np.float64) * scale
+            if bias is not None:
+                shift = shift + bias
+            return cls(scale.astype(kind), shift.astype(kind))
 
     def __str__(self) -> str:
         return "affine"

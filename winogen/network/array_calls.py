@@ -34,7 +34,7 @@ from winogen.network.loops import (
     walked,
 )
 from winogen.network.once import Once
-from winogen.network.weights import spelled
+from winogen.network.weights import spelled, spelled_double
 from winogen.records import Strides
 
 MOST_AXES = 10  # of loops in C: a walk may be cut once, so that two have runs of one length
@@ -258,7 +258,7 @@ class _Call:
         return self._call(
             loops.function,
             self._loops(kept or [Run(1, (0, 0))], "ya"),
-            self._loops(_fastest_last(over), "a"),
+            self._loops(_fastest_last(over or [Run(1, (0,))]), "a"),
             here.at,
             self.output.at,
         )
@@ -282,9 +282,8 @@ class _Call:
         if loops.function != "moments":
             return self._call(loops.function, *structs, here.at, self.output.at)
         pointers = ["NULL" if one is None else one.at for one in more]
-        epsilon = f"{loops.epsilon:.9g}"
-        epsilon = epsilon if "." in epsilon or "e" in epsilon else f"{epsilon}.0"
-        return self._call("moments", *structs, epsilon, here.at, *pointers, self.output.at)
+        added = map(spelled_double, (loops.epsilon, loops.margin))
+        return self._call("moments", *structs, *added, here.at, *pointers, self.output.at)
 
     def _multiplied(self, loops: Product) -> Call:
         a, b = loops.operands

@@ -244,7 +244,7 @@ class _Reader:
         """What a Relu or Clip cuts off, of what is made before it."""
         is_relu = node.op_type == "Relu"
         low, high = (0.0, np.inf) if is_relu else clip_bounds(self.model, node)
-        cut = Limits(*(float(np.clip(end, low, high)) for end in limits))
+        cut = Limits(*(float(np.clip(end, *limits)) for end in (low, high)))
         return self._of_codes(node.input[0], codes, cut)
 
     def _chosen(self, node: Any, x: Map) -> Map:

@@ -69,12 +69,15 @@ def _product(model: Model, node: Any) -> tuple[str, np.ndarray, np.ndarray | Non
     if filters.shape[1] != np.prod(sizes):
         return None
     filters = _times(values.get("alpha", 1.0), filters)
+    if not all(np.isfinite(one).all() for one in (filters, bias) if one is not None):
+        return None  # a factor is infinite, or makes some weight so
     return source, filters.reshape(len(filters), *sizes), bias
 
 
 def _times(factor: float, array: np.ndarray) -> np.ndarray:
     """An array times the factor of a Gemm, rounded once."""
-    return np.ascontiguousarray((factor * array.astype(np.float64)).astype(array.dtype))
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray((factor * array.astype(np.float64)).astype(array.dtype))
 
 
 def _flattened(model: Model, name: str) -> str | None:

@@ -30,7 +30,16 @@ from winogen.network.interface import interface, rows
 from winogen.network.once import Once
 from winogen.network.reading import Network
 from winogen.network.schedule import Kernel, Schedule
-from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, as_file, packed
+from winogen.network.weights import (
+    BASIS,
+    HEADER,
+    MAGIC,
+    PRIME,
+    Weights,
+    as_file,
+    packed,
+    spelled_double,
+)
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference
 from winogen.onnx.sensitivity import outputs_of
@@ -240,7 +249,7 @@ class FloatWriter:
     def _spelled(self, field: str, value: float) -> str:
         """A value of a struct; kinds of maps by their names."""
         if field != "kind":
-            return repr(value)
+            return spelled_double(value) if isinstance(value, float) else str(value)
         kinds = self.library.ffi.typeof("enum winogen_map_kinds").elements
         return str(kinds[int(value)])
 

@@ -56,4 +56,6 @@ def interface(
 def rows(values: Any, dtype: str = "float32") -> str:
     """Return numbers of a type as lines of C."""
     words = spelled if dtype == "float32" else str
-    return wrapped(map(words, np.asarray(values, dtype).ravel().tolist()), 4, ", ", ",")
+    with np.errstate(over="ignore"):  # numbers too large for float32 are infinite in C, too
+        numbers = np.asarray(values, dtype).ravel().tolist()
+    return wrapped(map(words, numbers), 4, ", ", ",")

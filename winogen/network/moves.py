@@ -11,6 +11,7 @@ from winogen.network.loops import Along, Loops, Move, Operand, Piece, Shape, all
 from winogen.network.operands import Operands
 from winogen.network.resizing import resized
 from winogen.onnx.quantized import Refused
+from winogen.onnx.sizes import sliced
 
 _PADDING = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}  # as numpy calls them
 
@@ -45,10 +46,7 @@ class Moves(Operands):
         steps = self.whole(node, 4, "steps") or [1] * len(starts)
         loops = all_of(x.shape)
         for axis, start, end, step in zip(axes, starts, ends, steps):
-            size = x.shape[axis % rank]
-            # An end far before the first number is none, in Python as well.
-            stop = None if step < 0 and end < -size else end
-            places = range(*slice(start, stop, step).indices(size))
+            places = sliced(x.shape[axis % rank], start, end, step)
             if not places:
                 raise Refused("its output is empty")
             loops[axis % rank] = Along(len(places), axis % rank, step, places[0])

@@ -73,7 +73,7 @@ class Numbers(Operands):
         tanh = self.model.attributes(node).get("approximate", "none") == "tanh"
         return self.each("gelu_tanh" if tanh else "Gelu", self.operand(node.input[0]))
 
-    def _BatchNormalization(self, node: Any) -> Each:
+    def _BatchNormalization(self, node: Any) -> Each | list[tuple[str, Loops]]:
         values = self.model.attributes(node)
         if any(node.output[1:]) or values.get("training_mode", 0):
             raise Refused("it is in training mode")
@@ -82,7 +82,14 @@ class Numbers(Operands):
         if any(one is None for one in given):
             raise Refused("its statistics may change from call to call")
         scale, shift, mean, var = (np.asarray(one, np.float64) for one in given)
-        factor = scale / np.sqrt(var + np.float32(values.get("epsilon", 1e-5)))
         shape = (-1, *[1] * (len(x.shape) - 2))
-        both = (factor.reshape(shape), (shift - mean * factor).reshape(shape))
-        return self.each("scaled", x, *map(Operand.of, both))
+        with np.errstate(all="ignore"):  # a variance of 0 makes infinite ones
+            factor = scale / np.sqrt(var + np.float32(values.get("epsilon", 1e-5)))
+            both = np.array([factor, shift - mean * factor], np.float32)
+        if np.isfinite(both).all():
+            return self.each("scaled", x, *(Operand.of(one.reshape(shape)) for one in both))
+        steps: list[tuple[str, Loops]] = []
+        less = self.each("Sub", x, Operand.of(mean.reshape(shape)))
+        apart = self.then(steps, less, node.output[0])
+        last = [Operand.of(one.reshape(shape)) for one in (factor, shift)]
+        return [*steps, (node.output[0], self.each("scaled", apart, *last))]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from winogen.network.loops import Along, Loops, Move, Normalise, Operand, Product, Reduce, all_of
+from winogen.network.loops import Along, Loops, Normalise, Operand, Product, Reduce, all_of
 from winogen.network.operands import Operands
 from winogen.onnx.quantized import Refused
 
@@ -17,20 +18,25 @@ ONE_AXIS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 class Sums(Operands):
     """Readers of what sums along axes."""
 
-    def reduced(self, node: Any) -> Reduce | Move:
+    def reduced(self, node: Any) -> Reduce:
         x, values = self.operand(node.input[0]), self.model.attributes(node)
-        axes = self.whole(node, 1, "axes", "axes")
-        if not axes and values.get("noop_with_empty_axes", 0):
-            return self.copied(x, x.shape)
         rank = len(x.shape)
-        chosen = tuple(sorted({axis % rank for axis in axes or range(rank)}))
-        return Reduce(node.op_type, x, chosen, self.shape(node.output[0]))
+        axes: Iterable[int] = self.whole(node, 1, "axes", "axes") or range(rank)
+        if values.get("noop_with_empty_axes", 0) and isinstance(axes, range):
+            axes = ()  # each number is reduced on its own: the sum of squares is its square
+        chosen = {axis % rank for axis in axes}
+        return self._reduce(node.op_type, x, chosen, bool(values.get("keepdims", 1)))
+
+    def _reduce(self, kind: str, x: Operand, axes: Collection[int], keeps: bool = True) -> Reduce:
+        """Of some axes, which are left out unless the result ``keeps`` them."""
+        sizes = [1 if axis in axes else n for axis, n in enumerate(x.shape)]
+        shape = tuple(n for axis, n in enumerate(sizes) if keeps or axis not in axes)
+        return Reduce(kind, x, tuple(sorted(axes)), shape)
 
     def _pooled(self, node: Any) -> Reduce:
         x = self.operand(node.input[0])
         kind = "ReduceMax" if node.op_type == "GlobalMaxPool" else "ReduceMean"
-        axes = tuple(range(2, len(x.shape)))
-        return Reduce(kind, x, axes, self.shape(node.output[0]))
+        return self._reduce(kind, x, range(2, len(x.shape)))
 
     _GlobalAveragePool = _pooled
     _GlobalMaxPool = _pooled
@@ -64,7 +70,8 @@ class Sums(Operands):
         x = self.operand(node.input[0])
         rank = len(x.shape)
         axes = [axis % rank for axis in self.model.attributes(node).get("axes", (0, 2, 3))]
-        return self._moments(node, x, all_of(x.shape), axes, [], (), 1e-9)
+        found = self._moments(node, x, all_of(x.shape), axes, [], ())
+        return replace(found, epsilon=0.0, margin=1e-9)
 
     def _GroupNormalization(self, node: Any) -> Normalise:
         x, values = self.operand(node.input[0]), self.model.attributes(node)
@@ -84,11 +91,10 @@ class Sums(Operands):
 
     def _moments(
         self, node: Any, x: Operand, view: Sequence[Along], axes: Sequence[int],
-        given: Sequence[Operand], along: Sequence[Along | None], epsilon: float | None = None,
+        given: Sequence[Operand], along: Sequence[Along | None],
     ) -> Normalise:  # fmt: skip
         scale, shift = (*given, None, None)[:2]
-        if epsilon is None:
-            epsilon = float(np.float32(self.model.attributes(node).get("epsilon", 1e-5)))
+        epsilon = float(np.float32(self.model.attributes(node).get("epsilon", 1e-5)))
         return Normalise(
             "moments", x, tuple(view), tuple(axes), x.shape, scale, shift, tuple(along), epsilon
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,14 +93,28 @@ def as_file(data: bytes) -> bytes:
 def spelled(number: float) -> str:
     """Return a float32 as C spells it, exactly.
 
-    >>> spelled(0.1), spelled(3.0), spelled(float("inf"))
-    ('1.00000000e-01f', '3.00000000e+00f', '__builtin_inff()')
+    >>> spelled(0.1), spelled(-0.0), spelled(float("inf"))
+    ('1.00000000e-01f', '-0.0f', '__builtin_inff()')
     """
-    if number != number:
-        return '__builtin_nanf("")'
-    if number in (float("inf"), float("-inf")):
-        return "__builtin_inff()" if number > 0 else "-__builtin_inff()"
-    return f"{number:.8e}f" if number else "0.0f"
+    if not isfinite(number):
+        return _not_finite(number, "f")
+    return f"{number:.8e}f" if number else f"{number:.1f}f"
+
+
+def spelled_double(number: float) -> str:
+    """Return a float64 as C spells it, exactly.
+
+    >>> spelled_double(1e-5), spelled_double(float("nan"))
+    ('1e-05', '__builtin_nan("")')
+    """
+    return repr(number) if isfinite(number) else _not_finite(number, "")
+
+
+def _not_finite(number: float, suffix: str) -> str:
+    """By what gcc and clang know without a header."""
+    if isnan(number):
+        return f'__builtin_nan{suffix}("")'
+    return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
 
 
 def _runs_here(target: Target) -> bool:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Activation, Add, Affine, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
+from winogen.graph import Activation, Add, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
 from winogen.onnx.matching import Match
-from winogen.onnx.patterns import Patterns
+from winogen.onnx.patterns import Patterns, affine
 from winogen.onnx.rows import LIFTED, STARTS, Rows
 from winogen.onnx.sizes import ACTIVE, Sizes, number
 
@@ -266,7 +266,8 @@ class Forms:
             if self._is_held(x, form):
                 values = self._vector(other, form, self._channels(x, form))
                 if values is not None and self.model.sizes[x] == self.model.sizes[node.output[0]]:
-                    return Match(Affine(*pair(values)), (x,))
+                    scale, shift = pair(values)
+                    return affine(scale, shift, x)
         return None
 
     def _Softmax(self, node: Any, form: str) -> Any:

@@ -154,7 +154,7 @@ class Patterns(Functions):
             return None
         epsilon = self.model.attributes(node).get("epsilon", 1e-5)
         op = Affine.batch_norm(mean, var, scale, bias, float(np.float32(epsilon)))
-        return Match(op, (node.input[0],))
+        return affine(op.scale, op.shift, node.input[0])
 
     def _behind_conv(self, node: Any, x: str, other: str) -> np.ndarray | None:
         """The constant ``other``, a number per channel, if x comes from what can take it on."""
@@ -183,22 +183,23 @@ class Patterns(Functions):
         for x, other in (node.input, reversed(node.input)):
             values = self._behind_conv(node, x, other)
             if values is not None:
-                scale, shift = (values, values * 0) if factor else (values * 0 + 1, values)
-                return Match(Affine(scale, shift), (x,))
+                none = np.zeros_like(values)
+                return affine(values, none, x) if factor else affine(none + 1, values, x)
         return None
 
     def _Div(self, node: Any) -> Match | None:
         divisor = self._behind_conv(node, *node.input)
         if divisor is None:
             return self._gelu(node)
-        scale = (1 / divisor.astype(np.float64)).astype(self.dtype)
-        return Match(Affine(scale, scale * 0), (node.input[0],))
+        with np.errstate(all="ignore"):
+            scale = (1 / divisor.astype(np.float64)).astype(self.dtype)
+        return affine(scale, np.zeros_like(scale), node.input[0])
 
     def _Sub(self, node: Any) -> Match | None:
         shift = self._behind_conv(node, *node.input)
         if shift is None:
             return None
-        return Match(Affine(shift * 0 + 1, -shift), (node.input[0],))
+        return affine(np.ones_like(shift), -shift, node.input[0])
 
     def _Mul(self, node: Any) -> Match | None:
         return (
@@ -465,6 +466,13 @@ class Patterns(Functions):
         if (mode == "zeros" and fill != 0) or any((*before[:2], *after[:2])):
             return None
         return Match(Pad(_by_axis([*before[2:], *after[2:]]), mode), (node.input[0],))
+
+
+def affine(scale: np.ndarray, shift: np.ndarray, x: str) -> Match | None:
+    """Return a factor and a sum; None where one is infinite or NaN, which no weights take on."""
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        return None
+    return Match(Affine(scale, shift), (x,))
 
 
 def _by_axis(pads: Sequence[int]) -> tuple[int, ...]:

@@ -202,7 +202,10 @@ def _is_relu(model: Model, node: Any, y: Codes) -> bool:
 
 
 def clip_bounds(model: Model, node: Any) -> tuple[float, float]:
-    """Return what a Clip cuts off below and above, infinite for nothing; raises Refused."""
+    """Return what a Clip cuts off below and above, infinite for nothing; raises Refused.
+
+    Of a lower bound above the upper one, all numbers become the upper: then both are that.
+    """
     values = model.attributes(node)
     bounds = [values.get("min"), values.get("max")]
     for place, name in enumerate(node.input[1:3]):
@@ -212,7 +215,7 @@ def clip_bounds(model: Model, node: Any) -> tuple[float, float]:
         otherwise if bound is None else float(np.asarray(bound).reshape(-1)[0])
         for bound, otherwise in zip(bounds, (-np.inf, np.inf))
     )
-    return low, high
+    return (high if low > high else low), high
 
 
 def counted_bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:

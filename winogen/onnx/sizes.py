@@ -138,6 +138,8 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
         if attributes.get("transA", 0) or (kind == "Gemm" and len(inputs[0]) != 2):
             return None
         return (*inputs[0][:-1], inputs[1][0 if attributes.get("transB", 0) else 1])
+    if kind == "Slice":
+        return _cut(inputs[0], node, attributes, constant)
     if not 3 <= len(inputs[0]) <= 5:
         return None
     if kind == "Conv":
@@ -235,6 +237,43 @@ def _joined(inputs: list[Sizes | None], axis: int) -> Sizes | None:
     result = list(shapes[0])
     result[axis] = number(sum(size.number for size in along))
     return tuple(result)
+
+
+def sliced(size: int, start: int, end: int, step: int) -> range:
+    """Return the places of an axis that Slice takes.
+
+    Ends are cut off as ONNX says: going backward, those before the first number begin at it, where
+    a slice of Python has none.
+
+    >>> [*sliced(5, -9, 3, 1)], [*sliced(5, 9, -9, -2)], [*sliced(5, -9, -20, -1)]
+    ([0, 1, 2], [4, 2, 0], [0])
+    """
+    start, end = (one + size if one < 0 else one for one in (start, end))
+    if step < 0:
+        return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+    return range(min(max(start, 0), size), min(max(end, 0), size), step)
+
+
+def _cut(x: Sizes, node: Any, attributes: dict[str, Any], constant: Any) -> Sizes | None:
+    """Of a Slice whose ends and steps are constants, along axes that are known."""
+    given: list[Any] = [attributes.get(name) for name in ("starts", "ends", "axes")] + [None]
+    for place, name in enumerate(node.input[1:5]):
+        if name:
+            array = constant(name)
+            if array is None:
+                return None
+            given[place] = array.reshape(-1).tolist()
+    starts, ends, axes, steps = given
+    if starts is None or ends is None:
+        return None
+    made = list(x)
+    for start, end, axis, step in zip(
+        starts, ends, axes or range(len(starts)), steps or [1] * len(starts)
+    ):
+        if not -len(x) <= axis < len(x) or not x[axis].known or step == 0:
+            return None
+        made[axis] = number(len(sliced(x[axis].number, start, end, step)))
+    return tuple(made)
 
 
 def _windows(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Sizes | None:
