@@ -115,10 +115,9 @@ class _Reader:
     def _output(self, number: int, name: str) -> Ends:
         shape, kind = self.made.shape(name), self._dtype(name)
         if kind != "float32":
-            value = self._bytes(name)
-            there = self.made.map(
-                (value.channels, value.height, value.width), outer=("output", number)
-            )
+            value = self.made.renamed(name, self._bytes(name))
+            sizes = value.channels, value.height, value.width
+            there = self.made.map(sizes, outer=("output", number))
             op = Dequantize(None, 0, 128 if kind == "uint8" else 0)
             self.made.steps.append(Step(f"output {name}", op, (value,), there))
             return Ends(name, self.identifiers[name], shape, kind)

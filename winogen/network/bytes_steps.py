@@ -31,7 +31,7 @@ from winogen.network.bytes_graph import (
 from winogen.network.resizing import nearest_places
 from winogen.onnx.between import Lookup
 from winogen.onnx.model import Model
-from winogen.onnx.padding import same
+from winogen.onnx.padding import windows
 from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias, zero_name_of
 
 Real = tuple[Map, Codes]  # numbers in the model, and which these codes are
@@ -84,15 +84,13 @@ class Steps:
         filters = Filters.of(op.weight, op.w_zero, op.bias)
         scale = np.float32(op.x_scale) * np.asarray(op.w_scale, np.float32) / op.y_scale
         padding = op.padding
+        values: dict[str, Any] = {"strides": op.stride, "dilations": op.dilation}
         if isinstance(padding, str):
-            sizes = zip((x.height, x.width), op.stride, op.dilation, op.weight.shape[2:])
-            ends = [same(padding, n, s, d * (taps - 1)) for n, s, d, taps in sizes]
-            before = ends[0][0], ends[1][0]
+            values["auto_pad"] = padding
         else:
-            before = padding[0], padding[2]
-        window = Window(_two(op.weight.shape[2:]), op.stride, op.dilation, before)
-        sizes_of_output = map_sizes(self.shape(name))
-        return self._sums(label, filters, scale, window, after, op.groups, x, sizes_of_output)
+            values["pads"] = (*padding[::2], *padding[1::2])
+        window, sizes = self._window(name, values, op.weight.shape[2:], x, len(op.weight))
+        return self._sums(label, filters, scale, window, after, op.groups, x, sizes)
 
     def _sums(
         self, label: str, filters: Filters, scale: Any, window: Window, after: After, groups: int,
@@ -156,43 +154,54 @@ class Steps:
         """The mean of each window, or of all."""
         ((x, x_codes),) = reads
         values, padded = self.model.attributes(node), 0
-        window = Window((x.height, x.width))
+        window, sizes = Window((x.height, x.width)), (x.channels, 1, 1)
         if node.op_type == "AveragePool":
-            window = self._window(values, x)
-            if values.get("ceil_mode", 0):
-                raise Refused("it has ceil_mode")
-            padded = prod(window.kernel) if values.get("count_include_pad", 0) else 0
+            if set(values.get("dilations", (1,))) != {1}:
+                raise Refused("its windows have gaps")
+            window, sizes = self._pool(node, x)
+            counted = values.get("count_include_pad", 0)
+            if counted and values.get("ceil_mode", 0):
+                raise Refused("it counts padding, and not what ceil_mode adds to it")
+            padded = prod(window.kernel) if counted else 0
+        self.check_sizes(node.output[0], sizes)
         factor = float(np.float32(x_codes.scale) / np.float32(codes.scale))
         op = Mean(window, after_of(x_codes.zero, codes, limits), factor, padded)
-        sizes = map_sizes(self.shape(node.output[0]))
         return self.step(self.label(node, ""), op, (x,), sizes)
 
     def largest(self, node: Any, x: Map) -> Map:
         """The largest code of each window."""
         if any(node.output[1:]):
             raise Refused("it gives places of the largest numbers, too")
-        window = self._window(self.model.attributes(node), x)
-        sizes = map_sizes(self.shape(node.output[0]))
+        window, sizes = self._pool(node, x)
         return self.step(self.label(node, ""), Largest(window), (x,), sizes)
 
     def nearest(self, node: Any, x: Map) -> Map:
         """The codes of the nearest pixels."""
         before, after = self.shape(node.input[0]), self.shape(node.output[0])
+        self.check_sizes(node.input[0], (x.channels, x.height, x.width))
+        self.check_sizes(node.output[0], (x.channels, *after[2:]))
         rows, columns = nearest_places(self.model, node, before, after)
         op = Nearest(rows, columns)
         return self.step(self.label(node, ""), op, (x,), map_sizes(after))
 
-    def _window(self, values: Mapping[str, Any], x: Map) -> Window:
-        kernel = tuple(values["kernel_shape"])
+    def _pool(self, node: Any, x: Map) -> tuple[Window, tuple[int, int, int]]:
+        """The window of a pool, and the sizes of what it makes."""
+        values = self.model.attributes(node)
+        return self._window(node.output[0], values, values["kernel_shape"], x, x.channels)
+
+    def _window(
+        self, name: str, values: Mapping[str, Any], kernel: Sequence[int], x: Map, channels: int
+    ) -> tuple[Window, tuple[int, int, int]]:
+        """The window that makes a value, by a node's attributes, and the sizes of the value."""
         if len(kernel) != 2:
             raise Refused(f"{len(kernel)}D")
         stride, dilation = (tuple(values.get(n, (1, 1))) for n in ("strides", "dilations"))
-        auto = values.get("auto_pad", "NOTSET")
-        before = tuple(values.get("pads", (0,) * 4))[:2] if auto == "NOTSET" else (0, 0)
-        if auto.startswith("SAME"):
-            sizes = zip((x.height, x.width), stride, dilation, kernel)
-            before = tuple(same(auto, n, s, d * (taps - 1))[0] for n, s, d, taps in sizes)
-        return Window(_two(kernel), _two(stride), _two(dilation), _two(before))
+        size = x.height, x.width
+        one, other = (windows(values, a, 2, size[a], taps) for a, taps in enumerate(kernel))
+        sizes = channels, one.outputs, other.outputs
+        self.check_sizes(name, sizes)
+        before = one.before, other.before
+        return Window(_two(kernel), _two(stride), _two(dilation), before), sizes
 
     def joined(self, node: Any, reads: Sequence[Real], codes: Codes, limits: Limits) -> Map:
         """Parts of the channels, each with its table to the codes of the whole."""
@@ -201,6 +210,8 @@ class Steps:
             raise Refused("it joins along another axis than that of channels")
         if any((part.height, part.width) != sizes[1:] for part, _ in reads):
             raise Refused("its inputs have different sizes")
+        if sum(part.channels for part, _ in reads) != sizes[0]:
+            raise Refused("its output has other channels than its inputs")
         whole, begin = self.map(sizes), 0
         for part, here in reads:
             op = Table(_table(here, codes, limits), begin)
@@ -258,6 +269,12 @@ class Steps:
         if sizes is None or not all(size.known for size in sizes):
             raise Refused(f"the sizes of {name} are not known")
         return tuple(size.number for size in sizes)
+
+    def check_sizes(self, name: str, made: tuple[int, ...]) -> None:
+        """Raise Refused where the model has other sizes of a value than its node makes."""
+        known = map_sizes(self.shape(name))
+        if known != made or min(made) < 1:
+            raise Refused(f"the sizes of {name} are {known}, and its node makes {made}")
 
     def label(self, node: Any, name: str) -> str:
         """What a node is called; of none the value's name."""

@@ -63,6 +63,8 @@ class Islands:
         if name not in self.values:
             there = self.value(name)
             self._wanted.remove(name)
+            if there.count != value.count:
+                raise Refused(f"{name} has {there.count} numbers an image, of {value.count} codes")
             op = Dequantize(codes.scale, codes.zero, 0)
             self.made.steps.append(Step(f"numbers of {name}", op, (value,), there))
 

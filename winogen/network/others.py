@@ -8,11 +8,13 @@ repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil, floor, prod
 from typing import Any
 
 import numpy as np
 
+from winogen.network.pools import averaged, of_powers
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.sizes import STANDARD
 
@@ -32,10 +34,10 @@ def with_others(model: Model, part: bool = False) -> Any:
     ``part``: whether the results become codes, for which linear ones stay: their sums are added in
     the order of onnxruntime.
     """
-    return _Rewriting(model, part).proto()
+    return Rewriting(model, part).proto()
 
 
-class _Rewriting:
+class Rewriting:
     """The nodes and constants of a model while it is rewritten."""
 
     def __init__(self, model: Model, part: bool):
@@ -49,9 +51,11 @@ class _Rewriting:
     def proto(self) -> Any:
         """Return the new model: each replaced node's results keep their names."""
         makers: dict[str, Callable[[Any], bool]] = {
+            "AveragePool": partial(averaged, self),
             "Cast": self._cast,
             "Dropout": self._dropout,
             "GlobalMaxPool": self._largest,
+            "LpPool": partial(of_powers, self),
             "Neg": self._negated,
             "ReduceMax": self._largest,
             "Resize": self._enlarged,
@@ -78,18 +82,20 @@ class _Rewriting:
         given = [name for name in node.input if name and self.model.constant(name) is None]
         return bool(given) and self.model.kind(given[0]) == self.model.onnx.TensorProto.FLOAT
 
-    def _sizes(self, name: str) -> tuple[int, ...] | None:
+    def sizes(self, name: str) -> tuple[int, ...] | None:
+        """The sizes of a value; None where some are not known."""
         sizes = self.model.sizes.get(self.model.aliases.get(name, name))
         if sizes is None or not all(size.known for size in sizes):
             return None
         return tuple(size.number for size in sizes)
 
-    def _constant(self, array: Any, near: str) -> str:
+    def constant(self, array: Any, near: str) -> str:
+        """The name of a new constant."""
         name = fresh(f"{near}.constant", self.taken)
         self.tensors.append(self.model.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def _write(
+    def write(
         self, kind: str, node: Any, inputs: Sequence[str], last: bool = True, **attributes: Any
     ) -> str:
         """A node in the place of another; ``last``: which makes its result."""
@@ -98,12 +104,22 @@ class _Rewriting:
         self.nodes.append(self.helper.make_node(kind, inputs, [made], name=name, **attributes))
         return str(made)
 
+    def padded(self, node: Any, x: str, before: Sequence[int], after: Sequence[int]) -> str:
+        """A map with zeros before and after its axes but the first two."""
+        if not any((*before, *after)):
+            return x
+        ends = [0, 0, *before, 0, 0, *after]
+        if self.model.opset < 11:
+            return self.write("Pad", node, [x], last=False, pads=ends)
+        pads = self.constant(np.array(ends, np.int64), node.output[0])
+        return self.write("Pad", node, [x, pads], last=False)
+
     # ---- operators -------------------------------------------------------------------------------
 
     def _cast(self, node: Any) -> bool:
         if self.model.attributes(node)["to"] != self.model.onnx.TensorProto.FLOAT:
             return False
-        self._write("Identity", node, node.input[:1])
+        self.write("Identity", node, node.input[:1])
         return True
 
     def _dropout(self, node: Any) -> bool:
@@ -114,27 +130,27 @@ class _Rewriting:
             training = self.model.constant(node.input[2])
             if training is None or training.any():
                 return False
-        self._write("Identity", node, node.input[:1])
+        self.write("Identity", node, node.input[:1])
         return True
 
     def _negated(self, node: Any) -> bool:
-        minus = self._constant(np.float32(-1), node.output[0])
-        self._write("Mul", node, [node.input[0], minus])
+        minus = self.constant(np.float32(-1), node.output[0])
+        self.write("Mul", node, [node.input[0], minus])
         return True
 
     def _difference(self, node: Any) -> bool:
         first, second = node.input
         if self.model.constant(second) is not None:
             return False  # a shift, as it is
-        minus = self._constant(np.float32(-1), node.output[0])
-        negated = self._write("Mul", node, [second, minus], last=False)
+        minus = self.constant(np.float32(-1), node.output[0])
+        negated = self.write("Mul", node, [second, minus], last=False)
         constant = self.model.constant(first) is not None
-        self._write("Add", node, [negated, first] if constant else [first, negated])
+        self.write("Add", node, [negated, first] if constant else [first, negated])
         return True
 
     def _largest(self, node: Any) -> bool:
         """The largest number of each channel: of a window as large as the map."""
-        sizes, values = self._sizes(node.input[0]), self.model.attributes(node)
+        sizes, values = self.sizes(node.input[0]), self.model.attributes(node)
         if sizes is None or len(sizes) not in (3, 4, 5):
             return False
         keeps = True
@@ -145,16 +161,16 @@ class _Rewriting:
             if axes is None or sorted(int(a) % len(sizes) for a in axes) != [*range(2, len(sizes))]:
                 return False
             keeps = bool(values.get("keepdims", 1))
-        pixel = self._write(
+        pixel = self.write(
             "MaxPool", node, node.input[:1], last=keeps, kernel_shape=list(sizes[2:])
         )
         if not keeps:
-            self._write("Flatten", node, [pixel], axis=1)
+            self.write("Flatten", node, [pixel], axis=1)
         return True
 
     def _enlarged(self, node: Any) -> bool:
         values = self.model.attributes(node)
-        small, large = self._sizes(node.input[0]), self._sizes(node.output[0])
+        small, large = self.sizes(node.input[0]), self.sizes(node.output[0])
         position = values.get("coordinate_transformation_mode", "half_pixel")
         kind = values.get("mode", "nearest")
         if position not in _POSITIONS or small is None or large is None or self.model.opset < 11:
@@ -179,9 +195,9 @@ class _Rewriting:
             return False
         taps = np.outer(columns[0][1], columns[1][1]).astype(np.float32)
         filters = np.broadcast_to(taps, (small[1], 1, *taps.shape))
-        weight = self._constant(np.ascontiguousarray(filters), node.output[0])
-        ends = self._constant(np.array([0, 0, reach, reach] * 2, np.int64), node.output[0])
-        padded = self._write("Pad", node, [node.input[0], ends], last=False, mode="edge")
+        weight = self.constant(np.ascontiguousarray(filters), node.output[0])
+        ends = self.constant(np.array([0, 0, reach, reach] * 2, np.int64), node.output[0])
+        padded = self.write("Pad", node, [node.input[0], ends], last=False, mode="edge")
         # Of what the padded map becomes, the large one's pixels: before and behind are others.
         before = [n * reach - first for n, (first, _) in zip(times, columns)]
         whole = [
@@ -189,7 +205,7 @@ class _Rewriting:
             for n, size, (_, weights) in zip(times, small[2:], columns)
         ]
         behind = [all_ - cut - size for all_, cut, size in zip(whole, before, large[2:])]
-        self._write(
+        self.write(
             "ConvTranspose", node, [padded, weight], group=small[1], strides=times,
             pads=[*before, *behind],
         )  # fmt: skip
@@ -211,7 +227,7 @@ class _Rewriting:
             return False
         kept = {name: value for name, value in values.items() if name != "cubic_coeff_a"}
         kept |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        self._write("Resize", node, node.input, **kept)
+        self.write("Resize", node, node.input, **kept)
         return True
 
 

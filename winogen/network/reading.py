@@ -18,6 +18,8 @@ from winogen.onnx.loading import load
 from winogen.onnx.model import Model, fresh
 from winogen.onnx.probes import required, sized, usual_sizes
 from winogen.onnx.reading import Reading, read
+from winogen.onnx.sizes import declared
+from winogen.onnx.validity import check_nodes
 
 # Nodes that move no numbers of a contiguous array.
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
@@ -51,6 +53,8 @@ class Network:
 def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
     """Return a model of known sizes; raises InvalidType and InvalidValue."""
     model = sized(Model(load(source), _shapes(input_shapes)))
+    check_nodes(model)
+    _check_declared(model)
     _check_ends(model)
     return settled(model)
 
@@ -96,6 +100,21 @@ def _shapes(given: Any) -> dict[str, tuple[int, ...]]:
         if not isinstance(shape, (tuple, list)) or not all(type(n) is int for n in shape):
             raise InvalidType(f"input_shapes: got {name}: {shape!r}; allowed: a tuple of integers")
     return {name: tuple(shape) for name, shape in (given or {}).items()}
+
+
+def _check_declared(model: Model) -> None:
+    """Raise InvalidValue where the model declares other sizes than follow from its inputs'."""
+    for value in (*model.graph.value_info, *model.graph.output):
+        given, made = declared(value), model.derived.get(value.name)
+        if given is None or made is None:
+            continue
+        differ = [a.known and b.known and a != b for a, b in zip(given, made)]
+        if len(given) != len(made) or any(differ):
+            texts = [" x ".join(map(str, sizes)) or "a number" for sizes in (given, made)]
+            raise InvalidValue(
+                f"model: got {value.name} declared as {texts[0]}; allowed: {texts[1]}, which its "
+                "node makes"
+            )
 
 
 def _check_ends(model: Model) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -40,6 +40,28 @@ class Sums(Operands):
 
     _GlobalAveragePool = _pooled
     _GlobalMaxPool = _pooled
+
+    def _GlobalLpPool(self, node: Any) -> Reduce:
+        kind = {1: "ReduceL1", 2: "ReduceL2"}.get(self.model.attributes(node).get("p", 2))
+        if kind is None:
+            raise Refused("its powers are others than 1 and 2")
+        x = self.operand(node.input[0])
+        return self._reduce(kind, x, range(2, len(x.shape)))
+
+    def _pool(self, node: Any) -> NoReturn:
+        """A pool that is no operator of maps: why."""
+        rank = len(self.shape(node.input[0])) - 2
+        if any(node.output[1:]):
+            raise Refused("it gives places of the largest numbers, too")
+        if not 1 <= rank <= 3:
+            raise Refused(f"{rank}D")
+        if node.op_type == "LpPool" and set(self.model.attributes(node).get("dilations", ())) - {1}:
+            raise Refused("its windows have gaps")
+        raise Refused("a window lies in padding alone")
+
+    _AveragePool = _pool
+    _LpPool = _pool
+    _MaxPool = _pool
 
     def softmax(self, node: Any) -> Normalise:
         x, old = self.operand(node.input[0]), self.model.opset < 13

@@ -12,16 +12,15 @@ import numpy as np
 
 from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidValue
-from winogen.onnx.loading import computed, require, without
-from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
+from winogen.onnx.inference import SMALL, inferred
+from winogen.onnx.loading import computed, require
+from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
 _FOLDABLE = frozenset(
     "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
     "Transpose Unsqueeze".split()
 )
-# Constants with more numbers have no say in anybody's sizes.
-_SMALL = 4096
 
 
 class Model:
@@ -117,13 +116,13 @@ class Model:
         if not inputs or any(name not in self._constants for name in inputs):
             return None
         arrays = {name: self.constant(name) for name in inputs}
-        if sum(array.size for array in arrays.values() if array is not None) > _SMALL:
+        if sum(array.size for array in arrays.values() if array is not None) > SMALL:
             return None
         if _large(node.op_type, list(arrays.values())):
             return None
         opset = [self.onnx.helper.make_opsetid("", self.opset)]
         made = computed([node], arrays, node.output, opset)
-        if made is None or np.size(made[0]) > _SMALL:
+        if made is None or np.size(made[0]) > SMALL:
             return None
         return np.asarray(made[0])
 
@@ -164,34 +163,24 @@ class Model:
     @cached_property
     def inferred(self) -> dict[str, Any]:
         """ValueInfoProtos of all values that onnx itself knows of, by name."""
-        light = without(self.proto, "graph")
-        light.graph.CopyFrom(without(self.graph, "initializer"))
-        for tensor in self.graph.initializer:
-            if tensor.name in self.replaceable:
-                continue  # sizes may not follow from a default that is replaced
-            kept = light.graph.initializer.add()
-            if np.prod(tensor.dims, dtype=np.int64) > _SMALL:
-                kept.dims.extend(tensor.dims)
-                kept.data_type, kept.name = tensor.data_type, tensor.name
-            else:
-                kept.CopyFrom(tensor)
-        self.write_fixed(light.graph)
-        for value in (*light.graph.input, *light.graph.value_info, *light.graph.output):
-            for dim in filter(is_open, value.type.tensor_type.shape.dim):
-                dim.Clear()  # onnx would compute with it
-        with suppress(Exception):  # a model that onnx finds fault with may run all the same
-            light = self.onnx.shape_inference.infer_shapes(light, data_prop=True)
-        graph = light.graph
-        return {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
+        return inferred(self)
 
     @cached_property
     def sizes(self) -> dict[str, Sizes]:
         """The sizes of all values for which anything is known."""
+        return self._propagated(self.inferred)
+
+    @cached_property
+    def derived(self) -> dict[str, Sizes]:
+        """The sizes that follow from those of the inputs, whatever the model declares of others."""
+        return self._propagated(inferred(self, believing=False))
+
+    def _propagated(self, inferred: Mapping[str, Any]) -> dict[str, Sizes]:
         known: dict[str, Sizes] = {}
         for tensor in self.graph.initializer:
             if tensor.name not in self.replaceable:  # by one of other sizes, it may be
                 known[tensor.name] = tuple(map(number, tensor.dims))
-        for name, value in self.inferred.items():
+        for name, value in inferred.items():
             sizes = declared(value)
             if sizes is not None:
                 known[name] = sizes
@@ -353,10 +342,10 @@ def _large(kind: str, arrays: list[Any]) -> bool:
     """Whether a node makes more numbers of a few than sizes and paddings ever are."""
     with suppress(TypeError, ValueError):  # of wrong inputs, which it refuses itself
         if kind == "ConstantOfShape":
-            return bool(np.prod(arrays[0], dtype=np.float64) > _SMALL)
+            return bool(np.prod(arrays[0], dtype=np.float64) > SMALL)
         if kind == "Range":
             start, limit, step = (float(array.reshape(())) for array in arrays)
-            return step == 0 or not (limit - start) / step <= _SMALL
+            return step == 0 or not (limit - start) / step <= SMALL
     return False
 
 

@@ -25,6 +25,55 @@ def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
     return _shared(auto, max(0, last + reach))
 
 
+def is_whole(values: Mapping[str, Any], rank: int) -> bool:
+    """Return whether these attributes of windows have what they need for each of ``rank`` axes."""
+    counts = {"strides": rank, "dilations": rank, "output_padding": rank, "pads": 2 * rank}
+    return min(values.get("strides", (1,)), default=0) > 0 and all(
+        len(values[name]) == count for name, count in counts.items() if name in values
+    )
+
+
+class Windows(NamedTuple):
+    """The windows along an axis: the padding that they see before and after it, how many."""
+
+    before: int
+    after: int
+    outputs: int
+
+    def sees_input(self, size: int, taps: int, stride: int, dilation: int) -> bool:
+        """Return whether each window has a tap among the numbers of the input."""
+        if dilation == 1:
+            return max(self.before, self.after) < taps
+        firsts = (place * stride - self.before for place in range(self.outputs))
+        return all(any(0 <= one + tap * dilation < size for tap in range(taps)) for one in firsts)
+
+
+def windows(values: Mapping[str, Any], axis: int, rank: int, size: int, taps: int) -> Windows:
+    """Return the windows of a convolution or pool with these attributes along an axis.
+
+    Of ``rank`` axes, with ``taps`` in each window. With `ceil_mode` the last window may reach
+    beyond the padding, but none begins behind the input and the padding before it.
+
+    >>> ceil = {"strides": [2], "ceil_mode": 1, "pads": [1, 1]}
+    >>> windows(ceil, 0, 1, 7, 2), windows(ceil, 0, 1, 6, 3)
+    (Windows(before=1, after=0, outputs=4), Windows(before=1, after=2, outputs=4))
+    """
+    auto = values.get("auto_pad", "NOTSET")
+    stride = values.get("strides", (1,) * rank)[axis]
+    reach = values.get("dilations", (1,) * rank)[axis] * (taps - 1)
+    if auto.startswith("SAME"):
+        return Windows(*same(auto, size, stride, reach), -(-size // stride))
+    pads = values.get("pads", (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
+    before, after = pads[axis], pads[axis + rank]
+    room = size + before + after - reach - 1
+    if not values.get("ceil_mode", 0):
+        return Windows(before, after, room // stride + 1)
+    outputs = -(-room // stride) + 1
+    if (outputs - 1) * stride >= size + before:
+        outputs -= 1
+    return Windows(before, max(0, (outputs - 1) * stride + reach + 1 - size - before), outputs)
+
+
 class Ends(NamedTuple):
     """How far the full output of a transposed axis is cut, and by how much it is then longer."""
 

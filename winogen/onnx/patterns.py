@@ -31,7 +31,7 @@ from winogen.graph import (
 from winogen.graph.shapes import pool_padding
 from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
-from winogen.onnx.padding import same, transposed
+from winogen.onnx.padding import same, transposed, windows
 from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, number
 
 # What may take a factor or a sum on that follows.
@@ -274,6 +274,14 @@ class Patterns(Functions):
         kernel, stride = tuple(values.get("kernel_shape", ())), values.get("strides", (1,) * rank)
         if not len(kernel) == len(stride) == len(dilation) == rank:
             return None
+        size = self.model.sizes[node.input[0]][2:]
+        if all(one.known for one in size):
+            axes = enumerate(zip(size, kernel))
+            made = [windows(values, axis, rank, one.number, taps) for axis, (one, taps) in axes]
+            known = zip(made, size, kernel, stride, dilation)
+            if not all(one.sees_input(n.number, *more) for one, n, *more in known):
+                return None
+            return kernel, tuple(stride), tuple(end for one in made for end in one[:2])
         padding = self._padding(node, values, kernel, stride, dilation)
         if padding is not None:
             padding = pool_padding(kernel, stride, padding, dilation, values.get("ceil_mode", 0))
@@ -293,9 +301,11 @@ class Patterns(Functions):
             values.get("pads", ())
         )
         counted = bool(values.get("count_include_pad", 0)) and padded
-        if counted and values.get("ceil_mode", 0):  # nothing is counted beyond the padding
-            return None
         kernel, stride, padding = window
+        if counted and values.get("ceil_mode", 0):  # nothing is counted beyond the padding
+            given = values.get("pads", ())
+            if any(more > end for more, end in zip(padding[1::2], given[len(given) // 2 :])):
+                return None
         return Match(AveragePool(kernel, stride, padding, counted), (node.input[0],))
 
     def _GlobalAveragePool(self, node: Any) -> Match | None:

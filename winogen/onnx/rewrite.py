@@ -25,6 +25,7 @@ from winogen.onnx.model import Model, copied
 from winogen.onnx.proof import Verdict, compare
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES, parts_of
+from winogen.onnx.validity import check_nodes
 from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
@@ -173,6 +174,7 @@ def rewrite(
     if threads is not None:
         threads = arguments.threads(threads)
     model = Model(original(model_or_path), input_shapes)
+    check_nodes(model)
     settle()
     measuring, unmeasured = None, ""
     try:

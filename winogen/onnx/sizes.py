@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from winogen.onnx.padding import transposed
+from winogen.onnx.padding import is_whole, transposed, windows
 from winogen.records import ACTIVATIONS
 
 
@@ -65,6 +65,7 @@ _ALIKE = ACTIVE | frozenset(
     "GroupNormalization InstanceNormalization LRN LayerNormalization Log LpNormalization Mish "
     "Neg Reciprocal Selu Sigmoid Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
 )
+POOLS = ("MaxPool", "AveragePool", "LpPool")
 _BROADCAST = frozenset("Add Sub Mul Div Pow Max Min Sum Mean".split())
 
 
@@ -146,7 +147,7 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
         return _windows(inputs[0], attributes, inputs[1])
     if kind == "ConvTranspose":
         return _enlarged(inputs[0], attributes, inputs[1])
-    if kind in ("MaxPool", "AveragePool") and not attributes.get("ceil_mode", 0):
+    if kind in POOLS:
         return _windows(inputs[0], attributes, None)
     if kind == "GlobalAveragePool":
         return (*inputs[0][:2], *(number(1) for _ in inputs[0][2:]))
@@ -284,7 +285,7 @@ def _windows(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Size
         if len(weight) != len(x) or not all(size.known for size in weight):
             return None
         channels, taps = weight[0], [size.number for size in weight[2:]]
-    if taps is None or len(taps) != rank:
+    if taps is None or len(taps) != rank or not is_whole(attributes, rank):
         return None
     pads = attributes.get("pads", [0] * 2 * rank)
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
@@ -292,6 +293,12 @@ def _windows(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Size
     result = [x[0], channels]
     for axis in range(rank):
         size, reach = x[2 + axis], dilations[axis] * (taps[axis] - 1)
+        if size.known:
+            made = windows(attributes, axis, rank, size.number, taps[axis])
+            result.append(number(made.outputs))
+            continue
+        if attributes.get("ceil_mode", 0):
+            return None
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
             result.append((size + (strides[axis] - 1)).divided(strides[axis]))
             continue
@@ -304,6 +311,8 @@ def _enlarged(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Siz
     """Of a transposed convolution with these weights, (C, M/group, ...)."""
     rank = len(x) - 2
     if weight is None or len(weight) != len(x) or not all(size.known for size in weight):
+        return None
+    if not is_whole(attributes, rank):
         return None
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     made = []
