@@ -112,6 +112,8 @@ class _Reader(Numbers, Moves, Sums):
         return [self._node(name, loops, proto, node.label) for name, loops in steps]
 
     def _node(self, name: str, loops: Loops, proto: Any, label: str) -> Node:
+        if not values_of(loops):
+            raise Refused(f"it makes a constant, of too many numbers: {prod(loops.shape):,}")
         nests: list[Sequence[int]] = [loops.shape]
         if isinstance(loops, Move):
             nests = [[o.turns for o in some] for one in loops.pieces for some in one[1:]]

@@ -55,6 +55,8 @@ class Operands:
             if constant.dtype.kind not in "fb":
                 raise Refused(f"{name} has numbers of {constant.dtype}")
             return Operand.of(constant)
+        if name in self.model.sparse:
+            raise Refused(f"{name} is sparse")
         tensor, kind = self.model.onnx.TensorProto, self.kind(name)
         if kind not in (tensor.FLOAT, tensor.BOOL):
             raise Refused(f"{name} has numbers of {tensor.DataType.Name(kind).lower()}")

@@ -23,6 +23,9 @@ from winogen.onnx.validity import check_nodes
 
 # Nodes that move no numbers of a contiguous array.
 _RENAMING = frozenset("Flatten Identity Reshape Squeeze Unsqueeze".split())
+# What makes sums of codes, which no network of floats or of bytes has as values.
+_INTEGERS = frozenset("ConvInteger MatMulInteger DynamicQuantizeLinear".split())
+_SIZES = frozenset(("Shape", "Size"))
 # What the files themselves call something, and macros of C.
 _OWN = frozenset(
     "AT EOF INFINITY NAN NULL arena errno h halves linux memory picture stdin stdout strip unix w "
@@ -69,9 +72,10 @@ def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     model = Model(with_others(given, part), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
+    _check_outputs(model)
     reading = read(model, everywhere=True)
     graph, reasons = with_loops(model, _connected(model, reading), reading.forms)
-    _refuse(model, graph, reasons)
+    _refuse(model, graph, reasons | {name: one.why for name, one in reading.stays.items()})
     if not part and not any(isinstance(n.op, (Conv, ConvTranspose)) for n in graph.nodes):
         raise InvalidValue("model: got no convolution; allowed: a model with one at least")
     sizes = usual_sizes(model)
@@ -142,12 +146,34 @@ def _made(model: Model) -> list[str]:
 
 def _check_types(model: Model) -> None:
     tensor = model.onnx.TensorProto
+    integers = [node for node in model.graph.node if node.op_type in _INTEGERS]
+    if integers:
+        listed = ", ".join(f"{one.name or one.output[0]} ({one.op_type})" for one in integers)
+        raise InvalidValue(
+            f"model: got nodes that make sums of codes: {listed}; allowed: QLinearConv, or layers "
+            "between DequantizeLinear and QuantizeLinear, see docs/network.md"
+        )
     for what, values in (("input", required(model)), ("output", model.graph.output)):
         for value in values:
             kind = value.type.tensor_type.elem_type
             if kind != tensor.FLOAT:
                 found = tensor.DataType.Name(kind).lower() if kind else "no array"
                 raise InvalidValue(f"model: got the {what} {value.name} of {found}; allowed: float")
+
+
+def _check_outputs(model: Model) -> None:
+    """Raise InvalidValue for outputs that no input has a say in, but for its sizes."""
+    live = {value.name for value in model.graph.input}
+    for node in model.graph.node:
+        reads = model.reads(node)
+        if (live.intersection(reads) or not reads) and node.op_type not in {*_SIZES, "Constant"}:
+            live.update(node.output)
+    for value in model.graph.output:
+        if value.name not in live:
+            raise InvalidValue(
+                f"model: got the output {value.name}, which follows from constants or sizes alone; "
+                "allowed: what nodes compute of the inputs' numbers"
+            )
 
 
 def _connected(model: Model, reading: Reading) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ _KEPT = frozenset(
     "Bernoulli Constant DequantizeLinear DynamicQuantizeLinear Multinomial QuantizeLinear "
     "RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
 )
+_MOST = 1 << 26  # numbers of a constant
 
 
 def settled(model: Model) -> Model:
@@ -54,6 +56,11 @@ def _has_bodies(node: Any) -> bool:
     return any(one.HasField("g") or one.graphs for one in node.attribute)
 
 
+def _count(model: Model, name: str) -> int:
+    """How many numbers a value has, as far as its sizes are known."""
+    return prod(size.number for size in model.sizes.get(name, ()) if size.known)
+
+
 def _made(model: Model, node: Any, found: dict[str, np.ndarray]) -> list[Any] | None:
     if node.op_type in ("Shape", "Size"):
         sizes = model.sizes.get(model.aliases.get(node.input[0], node.input[0]))
@@ -64,6 +71,8 @@ def _made(model: Model, node: Any, found: dict[str, np.ndarray]) -> list[Any] | 
             return [np.array(whole.prod(), np.int64)]
         values = model.attributes(node)
         return [whole[values.get("start", 0) : values.get("end", len(whole))]]
+    if any(_count(model, name) > _MOST for name in node.output):
+        return None
     arrays: dict[str, Any] = {}
     for name in filter(None, node.input):
         arrays[name] = found.get(name, model.constant(name))

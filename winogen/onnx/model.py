@@ -216,6 +216,11 @@ class Model:
                 inner |= _names_read(graph)
         return (*filter(None, node.input), *sorted(inner - set(node.input)))
 
+    @cached_property
+    def sparse(self) -> frozenset[str]:
+        """The initializers that are sparse."""
+        return frozenset(tensor.values.name for tensor in self.graph.sparse_initializer)
+
     def names(self) -> set[str]:
         """Return the names of all values."""
         graph = self.graph

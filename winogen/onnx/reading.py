@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.graph import Graph, Node, Opaque
 from winogen.onnx.forms import Forms
@@ -18,14 +18,26 @@ from winogen.onnx.sizes import STANDARD
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "QLinearConv", "ConvInteger")
 
 
+class Stays(NamedTuple):
+    """A convolution that stays with the framework."""
+
+    label: str
+    why: str
+
+
 @dataclass
 class Reading:
     """A graph, and what is needed to write it back."""
 
     graph: Graph
     kind: int  # of the numbers, as TensorProto counts them; 0 without a convolution
-    refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
+    stays: dict[str, Stays] = field(default_factory=dict)  # convolutions, by what they make
     forms: dict[str, str] = field(default_factory=dict)  # of values that are no maps in the model
+
+    @property
+    def refusals(self) -> list[str]:
+        """The convolutions that stay with the framework, and why."""
+        return [f"{one.label}: {one.why}" for one in self.stays.values()]
 
 
 def read(
@@ -45,7 +57,7 @@ def read(
     forms = Forms(patterns) if patterns else None
     matches: dict[int, Match] = {}
     swallowed: set[tuple[str, ...]] = set()
-    refusals = []
+    stays = dict[str, Stays]()
     nodes = list(model.graph.node)
     for place, node in enumerate(nodes):
         match = narrow.matches.get(node.output[0]) if node.output else None
@@ -61,7 +73,7 @@ def read(
             swallowed |= {tuple(inner.output) for inner in match.within}
         elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
-            refusals.append(f"{node.name or node.output[0]}: {why}")
+            stays[node.output[0]] = Stays(node.name or node.output[0], why)
     aliases = model.aliases
     needed = _needed(model, nodes, matches)
     outside = dict.fromkeys(value.name for value in model.graph.input)
@@ -92,7 +104,7 @@ def read(
     produced |= outside.keys()
     wanted = [aliases.get(value.name, value.name) for value in model.graph.output]
     outputs = tuple(dict.fromkeys(name for name in wanted if name in produced))
-    return Reading(Graph(outside, made, outputs), kind, refusals, forms.made if forms else {})
+    return Reading(Graph(outside, made, outputs), kind, stays, forms.made if forms else {})
 
 
 def _kind(model: Model, taken: Container[int]) -> int:
@@ -117,11 +129,28 @@ def _why(model: Model, node: Any, kind: int) -> str:
         return f"numbers are {names(model.kind(node.output[0])).lower()}"
     if sizes is not None and len(sizes) not in (3, 4, 5):
         return f"{len(sizes) - 2}D"
-    if node.op_type == "ConvTranspose" and set(model.attributes(node).get("dilations", ())) - {1}:
-        return "transposed, with a dilation beside its stride"
-    if model.constant(node.input[1]) is None:
-        return "its weights may change from call to call"
+    for what, name in zip(("weights", "bias"), node.input[1:3]):
+        if name in model.sparse:
+            return f"its {what} are sparse"
+        array = model.constant(name)
+        if array is None and name:
+            return f"its {what} may change from call to call"
+        if array is not None and model.onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != kind:
+            return f"its {what} are {array.dtype}"
+    if node.op_type == "ConvTranspose" and sizes is not None:
+        return _why_not_transposed(model.attributes(node), sizes[2:])
     return "its shapes are not known, or it pads in a way that depends on them"
+
+
+def _why_not_transposed(values: Mapping[str, Any], size: Sequence[Any]) -> str:
+    """Why a transposed convolution of an input of this size stays with the framework."""
+    if not all(one.known for one in size):
+        return "it pads in a way that depends on sizes that are not known"
+    if values.get("output_shape"):
+        return "its output_shape asks for pixels that an input more would make"
+    if values.get("auto_pad", "NOTSET").startswith("SAME"):
+        return "its auto_pad asks for pixels that no tap reaches"
+    return "it has a dilation beside its stride"
 
 
 def _needed(model: Model, nodes: list[Any], matches: Mapping[int, Match]) -> set[int]:

@@ -6,6 +6,7 @@ onnxruntime finds some of these faults only when it runs, and onnx's checker fin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 from winogen.errors import InvalidValue
@@ -227,6 +228,23 @@ def _check_concat(node: _Node) -> None:
             node.refuse_input("an input", place, f"{_shape(first)} but for axis {axis}")
 
 
+def _check_reshape(node: _Node) -> None:
+    """Refuse a shape of another number of values."""
+    x, shape = node.sizes(0), node.model.constant(node.node.input[1]) if node.has(1) else None
+    if x is None or shape is None or not all(one.known for one in x):
+        return
+    sizes, dims = [one.number for one in x], shape.reshape(-1).tolist()
+    if not node.values.get("allowzero", 0):
+        copied = dict(enumerate(sizes))
+        dims = [one or copied.get(axis, -2) for axis, one in enumerate(dims)]
+    count, fixed = prod(sizes), prod(one for one in dims if one != -1)
+    fits = dims.count(-1) <= 1 and min(dims, default=1) >= -1
+    if fits and -1 in dims:
+        fits = count % fixed == 0 if fixed else not count
+    if not fits or (-1 not in dims and count != fixed):
+        node.refuse("a shape", shape.reshape(-1).tolist(), f"one of {count} numbers, {_shape(x)}")
+
+
 _BROADCAST = (
     "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mul Or PRelu Pow Sub "
     "Sum Where Xor"
@@ -246,5 +264,6 @@ _CHECKS: Mapping[str, Callable[[_Node], None]] = {
     "Gemm": _check_gemm,
     "MatMul": _check_matmul,
     "Concat": _check_concat,
+    "Reshape": _check_reshape,
     **dict.fromkeys(_BROADCAST, _check_broadcast),
 }
