@@ -118,6 +118,26 @@ def test_mean_and_variance_of_small_numbers(deviation, tmp_path, make, ends):
     check(cases, 13, x, tmp_path, make, ends)
 
 
+def test_the_largest_of_numbers_with_a_nan_is_nan(tmp_path, make, ends):
+    x = RANDOM.standard_normal((2, 4, 6, 8)).astype(np.float32)
+    x[0, 1, 2, 3] = x[1, 3, 0, 0] = x[1, 3, 0, 1] = NAN
+    x[0, 0, 1, 1], x[1, 2] = INF, -INF
+    tiles = x.reshape(2, 4, 3, 2, 4, 2)
+    cases = {
+        "windows": (
+            lambda net, x: net.node("MaxPool", layer(net, x), kernel_shape=[2, 2], strides=[2, 2]),
+            tiles.max((3, 5)),
+        ),
+        "a channel": (
+            lambda net, x: net.node("GlobalMaxPool", layer(net, x)),
+            x.max((2, 3), keepdims=True),
+        ),
+        "rows": (lambda net, x: net.node("ReduceMax", x, axes=[3], keepdims=0), x.max(3)),
+        "columns": (lambda net, x: net.node("ReduceMin", x, axes=[2], keepdims=0), x.min(2)),
+    }
+    check(cases, 17, x, tmp_path, make, ends, 0)
+
+
 FACTORS = (INF, -INF, 0.0, -0.0, NAN, 1e-40, -1e-42, 3e38, -2.5)
 BINARY = {"Mul": np.multiply, "Div": np.divide, "Add": np.add, "Sub": np.subtract}
 
