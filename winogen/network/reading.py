@@ -110,7 +110,7 @@ def _check_declared(model: Model) -> None:
     """Raise InvalidValue where the model declares other sizes than follow from its inputs'."""
     for value in (*model.graph.value_info, *model.graph.output):
         given, made = declared(value), model.derived.get(value.name)
-        if given is None or made is None:
+        if given is None or made is None or not any(size.known for size in given):
             continue
         differ = [a.known and b.known and a != b for a, b in zip(given, made)]
         if len(given) != len(made) or any(differ):
