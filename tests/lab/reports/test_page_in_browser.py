@@ -117,3 +117,8 @@ def test_long_texts_have_a_table_of_their_own():
     numbers, texts = first.tables
     assert texts == ["algorithm", "points or moduli", "from"]
     assert not set(numbers) & set(texts[1:]) and set(first.columns) == {*numbers, *texts}
+
+
+def test_every_table_begins_with_what_names_its_rows():
+    for section in sections()[:2]:
+        assert [columns[0] for columns in section.tables] == ["algorithm", "algorithm"]

@@ -277,7 +277,7 @@ def dots(axes: Axes, names: list[str], series: dict[str, list[float | None]], la
     colors = (COLORS[1], COLORS[0], GREY, *COLORS[2:])
     for number, (name, figures) in enumerate(series.items()):
         # A little apart, so that none hides another of the same place.
-        apart = 0.2 * (number - (len(series) - 1) / 2)
+        apart = 0.5 / len(series) * (number - (len(series) - 1) / 2)
         found = [(x, -k - apart) for k, x in enumerate(figures) if x is not None]
         if found:
             axes.plot(

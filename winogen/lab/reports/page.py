@@ -37,8 +37,8 @@ class Section:
     @property
     def tables(self) -> list[list[str]]:
         """The columns of each table: those of long texts have one of their own, which has room."""
-        long = [name for name in self.columns if self.kind(name) == "text long"]
-        short = [name for name in self.columns if name not in long]
+        long = [name for name in self.columns[1:] if self.kind(name) == "text long"]
+        short = [name for name in self.columns if name not in long]  # the first names the row
         if len(self.columns) <= _FEW or not long:
             return [self.columns] if self.rows else []
         return [short, [short[0], *long]]
@@ -51,7 +51,8 @@ class Section:
         """Return the classes of a column's cells: numbers, texts, texts that need a line."""
         if not self.is_text(name):
             return "number"
-        return "text long" if any(len(cell(row.get(name))) > _LINE for row in self.rows) else "text"
+        most = max(len(cell(row.get(name))) for row in self.rows)
+        return "text long" if most > _LINE and name != self.columns[0] else "text"
 
     @property
     def picture(self) -> str:
