@@ -69,3 +69,41 @@ def test_work_without_steps_is_told_of_alike(monkeypatch, capsys):
     with progress.working("searching"):
         pass
     assert "searching" in screen.getvalue()
+
+
+def test_only_the_innermost_work_is_told_of(monkeypatch):
+    """No lines of two counters between each other, and of the outer again behind the inner."""
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    monkeypatch.setattr(progress, "_LONGEST", 0.01)
+    log = Log()
+    with progress.lines("bundling", log):
+        with progress.lines("measuring", log):
+            while log.getvalue().count("measuring ...") < 3:
+                log.written.wait(60)
+        inner = log.getvalue()
+        while "bundling ..." not in log.getvalue()[len(inner) :]:
+            log.written.wait(60)
+    first = inner.index("measuring")
+    assert "bundling" not in inner[first:]
+    assert not progress._shown
+
+
+def test_what_ends_by_an_error_is_not_done(monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    log = Log()
+    with pytest.raises(KeyboardInterrupt), progress.lines("measuring", log):
+        assert log.written.wait(60)
+        raise KeyboardInterrupt
+    assert log.getvalue().splitlines()[-1].startswith("measuring: stopped (")
+
+
+@pytest.mark.parametrize("outer", [progress.counting, progress.working, progress.telling])
+@pytest.mark.parametrize("inner", [progress.counting, progress.working, progress.telling])
+def test_one_display_within_another_on_a_terminal(outer, inner, monkeypatch):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr(progress, "stderr", lambda: console)
+    with outer("outer"), inner("inner"):
+        assert len(progress._shown) == 2
+    assert not progress._shown

@@ -16,6 +16,8 @@ Step = Callable[[int, int, str], None]  # (steps done, of how many, what was don
 
 _FIRST = 2.0  # seconds without a word before the first line
 _LONGEST = 10.0  # between two lines, which come ever more seldom
+# What is shown, the outermost first: how it is hidden, and how it is shown again.
+_shown: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
 
 def stderr() -> Console:
@@ -23,6 +25,20 @@ def stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def _alone(hide: Callable[[], None], show: Callable[[], None]) -> Iterator[None]:
+    """Hide the progress of the work around the ``with`` block until that ends."""
+    if _shown:
+        _shown[-1][0]()
+    _shown.append((hide, show))
+    try:
+        yield
+    finally:
+        _shown.pop()
+        if _shown:
+            _shown[-1][1]()
 
 
 @contextmanager
@@ -39,7 +55,8 @@ def counting(what: str) -> Iterator[Step]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    progress = Progress(*columns, console=console, transient=True)
+    with _alone(progress.stop, progress.start), progress:
         task = progress.add_task(what, total=None)
 
         def step(done: int, total: int, name: str) -> None:
@@ -59,7 +76,8 @@ def working(what: str) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    progress = Progress(*columns, console=console, transient=True)
+    with _alone(progress.stop, progress.start), progress:
         progress.add_task(what, total=None)
         yield
 
@@ -72,7 +90,8 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
         with lines(what) as step:
             yield lambda text: step(0, 0, text)
         return
-    with console.status("") as status:
+    status = console.status("")
+    with _alone(status.stop, status.start), status:
         yield status.update
 
 
@@ -124,7 +143,7 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     part of it.
     """
     stream = stream or sys.stderr
-    start, ended = time.monotonic(), threading.Event()
+    start, ended, hidden = time.monotonic(), threading.Event(), threading.Event()
     latest: list[tuple[int, int, str]] = []
     told = False
 
@@ -136,6 +155,8 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
         pause = _FIRST
         while not ended.wait(pause):
             pause = min(2 * pause, _LONGEST)
+            if hidden.is_set():
+                continue
             told = True
             print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
 
@@ -143,7 +164,8 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     thread.start()
     end = "stopped"
     try:
-        yield step
+        with _alone(hidden.set, hidden.clear):
+            yield step
         end = "done"
     finally:
         ended.set()

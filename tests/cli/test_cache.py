@@ -1,5 +1,6 @@
 """`winogen cache`: what it shows and removes."""
 
+import json
 import re
 
 import pytest
@@ -30,6 +31,9 @@ def test_an_empty_cache_is_shown_and_not_made(winogen, cache):
     assert lines["folder"] == str(cache)
     assert lines["size"] == "0 bytes of at most 1,073,741,824"
     assert lines["kernels"] == "0 bytes in 0"
+    found = json.loads(winogen("cache", "--json").stdout)
+    assert (found["folder"], found["size"]) == (str(cache), 0)
+    assert found["kernels"] == {"size": 0, "count": 0}
     assert lines["machine"] == "none, and WINOGEN_CALIBRATE=0 forbids to measure one"
     winogen("cache", "--clear")
     assert not cache.exists()

@@ -182,7 +182,9 @@ class _Parser:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if isinstance(error, InvalidValue):
                 raise
-            raise self.refusal("not an expression") from None
+            several = re.search(r"[\w)]\s+[\w(+-]", text)
+            hint = ", or several without commas between them" if several else ""
+            raise self.refusal(f"not an expression{hint}") from None
 
     def refusal(self, why: str, allowed: str | None = None) -> InvalidValue:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."

@@ -15,6 +15,7 @@ from winogen.algebra.size import check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
+LARGEST_STRIDE = 1000
 Point: TypeAlias = Scalar | str  # the only text among them is INFINITY
 
 
@@ -96,6 +97,10 @@ def check_stride(stride: object) -> int:
         raise InvalidType(f"stride: got {stride!r} of type {type(stride).__name__}; {allowed}")
     if index(stride) < 1:
         raise InvalidValue(f"stride: got {shown(index(stride))}; {allowed}")
+    if index(stride) > LARGEST_STRIDE:
+        raise InvalidValue(
+            f"stride: got {shown(index(stride))}; allowed: an integer <= {LARGEST_STRIDE}"
+        )
     return index(stride)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from typing import Any
+
 import typer
 
 EXAMPLE = "Example: WINOGEN_CACHE_LIMIT=200M winogen cache --prune"
@@ -14,6 +18,7 @@ def cache(
     clear: bool = typer.Option(
         False, "--clear", help="Remove all but what was measured about this machine."
     ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of lines."),
 ) -> None:
     """Show the folder of compiled kernels: its size, its limit and what is in it.
 
@@ -27,19 +32,35 @@ def cache(
         raise InvalidValue("--prune: got --clear as well; allowed: one of them")
     root, limit = cache_dir(), pruning.limit()
     trust.check_folder(root)
+    found: dict[str, Any] = {"folder": str(root), "limit": limit}
     if (prune or clear) and root.is_dir():
         # Not what is being built, which is no older than a build takes.
-        removed = pruning.prune(root, -1 if clear else limit, recent=0)
-        typer.echo(f"{'removed':<10} {removed:>14,} bytes")
+        found["removed"] = pruning.prune(root, -1 if clear else limit, recent=0)
     items = pruning.census(root)
-    size = sum(item.size for item in items)
-    typer.echo(f"{'folder':<10} {root}")
-    typer.echo(f"{'size':<10} {size:>14,} bytes of at most {limit:,}")
+    found["size"] = sum(item.size for item in items)
     where = wisdom.path()
     if where is not None and where.is_file():
         count = len(wisdom.read(where)[0])
-        typer.echo(f"{'wisdom':<10} {where.stat().st_size:>14,} bytes in {count:,} ({where})")
-    typer.echo(f"{'machine':<10} {machine.described(root)}")
+        found["wisdom"] = {"file": str(where), "size": where.stat().st_size, "count": count}
+    found["machine"] = machine.described(root)
     for kind in pruning.KINDS:
         sizes = [item.size for item in items if item.kind == kind]
-        typer.echo(f"{kind:<10} {sum(sizes):>14,} bytes in {len(sizes):,}")
+        found[kind] = {"size": sum(sizes), "count": len(sizes)}
+    typer.echo(json.dumps(found, indent=1) if as_json else _lines(found, pruning.KINDS))
+
+
+def _lines(found: dict[str, Any], kinds: Iterable[str]) -> str:
+    """What was found, one line for each kind of it."""
+    lines = {"folder": found["folder"]}
+    lines["size"] = f"{found['size']:>14,} bytes of at most {found['limit']:,}"
+    if "removed" in found:
+        lines = {"removed": f"{found['removed']:>14,} bytes", **lines}
+    for kind in ("wisdom", *kinds):
+        if kind in found:
+            one = found[kind]
+            lines[kind] = f"{one['size']:>14,} bytes in {one['count']:,}"
+        if kind == "wisdom":
+            if kind in found:
+                lines[kind] += f" ({found[kind]['file']})"
+            lines["machine"] = found["machine"]
+    return "\n".join(f"{name:<10} {text}" for name, text in lines.items())

@@ -50,17 +50,20 @@ def cover(
     from winogen.lab.cover.greedy import cover as chosen
     from winogen.lab.cover.greedy import packed_bytes
     from winogen.lab.cover.problems import instances, layers_of
+    from winogen.progress import working
     from winogen.tuning.layers import layer_sets
 
     console = Console(highlight=False, soft_wrap=True)
-    with console.status("predicting"):
+    kernels = [] if check is None else listing.read(check)
+    sets = layer_sets() if layers == "all" else layers.split(",")
+    known = [] if check is not None else layers_of(sets, nets)
+    with working("predicting"):
         promised = list(promises.promises()) if nets or check else []
     if check is not None:
-        _show_nets(console, promised, listing.read(check))
+        _show_nets(console, promised, kernels)
         return
-    sets = layer_sets() if layers == "all" else layers.split(",")
-    with console.status("predicting"):
-        steps = chosen(instances(layers_of(sets, nets)), loss, most)
+    with working("predicting"):
+        steps = chosen(instances(known), loss, most)
         covering = [step.kernel for step in steps]
         kernels = promises.kept(covering, promised)
     console.print(_ROW.format("", "kernels", "kB", "mean loss", "one of ten", "worst"))

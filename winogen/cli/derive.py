@@ -83,7 +83,8 @@ def derive(
         help="How transforms add: program (as the shortest do), or every row on its own, huffman "
         "(smallest partial sums first), pairwise or naive.",
     ),
-    format: Format = typer.Option(Format.text, help="Output format."),
+    format: Format = typer.Option(None, help="Output format (default: text)."),
+    as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
     bits: int = typer.Option(
         None,
         min=2,
@@ -117,6 +118,9 @@ def derive(
     from winogen.program.summation import check_order
 
     check_order(order)
+    if as_json and format not in (None, Format.json):
+        raise InvalidValue(f"json: got it with --format {format.value}; allowed: one of them")
+    format = Format.json if as_json else format or Format.text
     if points is not None and moduli is not None:
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if matrices and format.has_programs_only:

@@ -208,12 +208,19 @@ def _packages() -> Iterator[Finding]:
     unmet = [f"'{one.package}>={one.least}'" for one in own if not one.is_met]
     cure = f"pip install --upgrade {' '.join(unmet)}" if unmet else ""
     yield Finding("packages", ", ".join(map(str, own)), "lacks" if unmet else "ok", cure)
+    absent = []
     for extra in sorted(set(extras) - set(_DEVELOPERS)):
         needed = extras[extra]
-        missing = any(one.found is None for one in needed)
-        state = "ok" if all(one.is_met for one in needed) else "absent" if missing else "lacks"
-        cure = "" if state == "ok" else f"pip install --upgrade 'winogen[{extra}]'"
-        yield Finding(f"extra {extra}", ", ".join(map(str, needed)), state, cure)
+        if any(one.found is None for one in needed):
+            absent.append(extra)
+            continue
+        good = all(one.is_met for one in needed)
+        cure = "" if good else f"pip install --upgrade 'winogen[{extra}]'"
+        text = ", ".join(map(str, needed))
+        yield Finding(f"extra {extra}", text, "ok" if good else "lacks", cure)
+    if absent:
+        cure = f"pip install 'winogen[{absent[0]}]', say, when a command or a page asks for it"
+        yield Finding("extras", f"not installed: {', '.join(absent)}", "absent", cure)
 
 
 _CURES = {

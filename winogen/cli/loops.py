@@ -112,7 +112,7 @@ def _strategy(name: str | None) -> str | None:
     from winogen.conv import arguments
     from winogen.lab.loops.parameters import STRATEGIES
 
-    return name and arguments.choice("strategy", name, tuple(STRATEGIES))
+    return None if name is None else arguments.choice("strategy", name, tuple(STRATEGIES))
 
 
 def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:

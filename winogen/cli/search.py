@@ -54,9 +54,11 @@ def search(
     height: int = typer.Option(8, help="Largest numerator and denominator of a point."),
     starts: int = typer.Option(4, help="Random starts where there are too many sets to try all."),
     keep: int = typer.Option(64, help="Candidates to measure."),
-    trials: int = typer.Option(20_000, help="Random tiles of the last measurement."),
+    trials: int = typer.Option(
+        20_000, max=1_000_000_000, help="Random tiles of the last measurement."
+    ),
     dims: int = typer.Option(2, help="1 or 2 dimensions."),
-    channels: int = typer.Option(1, help="Channels that are summed."),
+    channels: int = typer.Option(1, max=1_000_000, help="Channels that are summed."),
     order: str = typer.Option(
         "huffman", metavar="NAME", help="Summation: huffman, naive, pairwise or program."
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import typer
 
 EXAMPLE = (
@@ -15,6 +17,7 @@ def verify(
     file: str = typer.Argument(
         ..., metavar="FILE", help="TOML, or JSON by its name, as that of `winogen derive`."
     ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of lines."),
 ) -> None:
     """Prove a bilinear algorithm: products of matrices, polynomials or complex numbers,
     convolutions, any tensor; by formulas or by three matrices.
@@ -30,9 +33,15 @@ def verify(
     try:
         algorithm.verify()
     except VerificationError as error:
-        typer.echo(f"wrong: {error}")
+        wrong = {"right": False, "map": algorithm.map.name, "wrong": str(error)}
+        typer.echo(json.dumps(wrong, indent=1) if as_json else f"wrong: {error}")
         raise typer.Exit(REFUSED) from None
     direct = len({(j, k) for _, j, k in algorithm.map.tensor})
+    if as_json:
+        counts = {"products": algorithm.products, "definition": direct,
+                  "additions": algorithm.additions, "written": algorithm.written}  # fmt: skip
+        typer.echo(json.dumps({"right": True, "map": algorithm.map.name, **counts}, indent=1))
+        return
     written = "" if algorithm.written is None else f"; {algorithm.written} as written"
     typer.echo(
         f"right: {algorithm.map.name}\n"

@@ -29,6 +29,7 @@ from winogen.lowrank.making import Made
 from winogen.lowrank.sites import Net, Site, Stages
 from winogen.lowrank.subject import Subject
 from winogen.onnx.loading import session_of
+from winogen.torch.tracing import silence
 
 _OPSET = 17
 _CONV = torch.ops.aten.conv2d.default
@@ -183,8 +184,7 @@ def loaded(path: Path) -> torch.export.ExportedProgram:
     """Return what `torch.export.save` wrote; raises InvalidValue and OSError."""
     check_input("model", path, "what torch.export.save wrote")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silence():
             return torch.export.load(path)
     except Exception as problem:  # of many kinds
         reason = str(problem).strip().partition("\n")[0]
