@@ -238,8 +238,9 @@ def test_samples_are_refused(tmp_path):
         ([{"z": 1}], InvalidValue, "samples: got number 0 with z; allowed: x"),
         ([np.zeros((1, 5, 12, 16), np.float32)], InvalidValue, "samples: got number 0, which onn"),
         ([bad], InvalidValue, "samples: got number 0, for which x is not finite"),
+        (["a"], InvalidType, "samples: got number 0, for which x is of <U1; allowed: numbers"),
         ([*inputs(1), large], InvalidValue, "samples: got number 1, whose outputs are not finite"),
-        (tmp_path / "bad.npy", InvalidValue, "which is no .npy or .npz"),
+        (tmp_path / "bad.npy", InvalidValue, "(not .npy)"),
         (tmp_path / "none.npy", InvalidValue, "allowed: the same number of them, at least one"),
         (tmp_path / "other.npz", InvalidValue, "with z; allowed: one array, or a .npz with x"),
     ):

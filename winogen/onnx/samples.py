@@ -71,7 +71,14 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
             )
         arrays = {name: np.asarray(value) for name, value in sample.items()}
         for name, array in arrays.items():
-            if not np.isfinite(array).all():
+            try:
+                finite = np.isfinite(array).all()
+            except TypeError:
+                raise InvalidType(
+                    f"samples: got number {number}, for which {name} is of {array.dtype}; allowed: "
+                    "numbers"
+                ) from None
+            if not finite:
                 raise InvalidValue(
                     f"samples: got number {number}, for which {name} is not finite; allowed: "
                     "finite numbers"
