@@ -48,4 +48,4 @@ def test_a_changed_byte_is_found_and_repaired(winogen, folder):
 
 def test_a_bad_catalog_is_one_line(refused, tmp_path):
     (tmp_path / "catalog.toml").write_text("[[transform]\n")
-    assert "allowed: TOML" in refused("transforms", "check", "--dir", tmp_path)
+    assert "which is not TOML" in refused("transforms", "check", "--dir", tmp_path)

@@ -202,6 +202,7 @@ def check_outputs(json: Path | None, plot: Path | None) -> None:
     """Raise now what would otherwise be lost minutes later."""
     from winogen.errors import InvalidValue
     from winogen.extras import require
+    from winogen.files import check_regular
 
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
@@ -210,6 +211,7 @@ def check_outputs(json: Path | None, plot: Path | None) -> None:
     for option, path in (("json", json), ("plot", plot)):
         if path is None:
             continue
+        check_regular(option, path, "a file that is not there yet, or a regular one")
         exists = path.exists()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from winogen.kernels.kind import Spec
     from winogen.lab.cover.promises import Promise
+    from winogen.tuning.layers import BenchLayer
 
 EXAMPLE = "Example: winogen lab cover --layers resnet50 --no-nets --loss 0.02"
 
@@ -54,9 +55,9 @@ def cover(
     from winogen.tuning.layers import layer_sets
 
     console = Console(highlight=False, soft_wrap=True)
-    kernels = [] if check is None else listing.read(check)
+    kernels = listing.read(check) if check is not None else []
     sets = layer_sets() if layers == "all" else layers.split(",")
-    known = [] if check is not None else layers_of(sets, nets)
+    known: list[BenchLayer] = layers_of(sets, nets) if check is None else []
     with working("predicting"):
         promised = list(promises.promises()) if nets or check else []
     if check is not None:

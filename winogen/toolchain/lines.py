@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +33,10 @@ def read(path: Path, check: Callable[[Line], Any]) -> tuple[list[Line], list[int
     if path.parent == cache_dir():
         data = trust.read(path)
     else:
-        size = path.stat().st_size
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):  # a FIFO would be waited for
+            raise OSError(f"{path} is not a regular file")
+        size = state.st_size
         if size > _MOST_BYTES:
             raise OSError(f"{path} has {size} bytes; allowed: at most {_MOST_BYTES}")
         data = path.read_bytes()
