@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import sys
 
 import pytest
 
@@ -230,3 +231,27 @@ def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatc
     clock(0, original=4.0, folded=5.0, cut=3.0)
     monkeypatch.setattr(deciding, "digest", lambda *facts: measured.digest("otherwise", *facts))
     assert report(optimize(model, x)).whole == (3.0, 4.0)
+
+
+class Counting(nn.Module):
+    """A model whose calls change it, so that its layers are replaced one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.calls = nn.Conv2d(3, 8, 3, padding=1), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.conv(x)
+
+
+def test_a_model_that_is_left_alone_says_what_was_measured(clock, monkeypatch):
+    clock(0, 1.0, 2.0, 3.0)
+    monkeypatch.setattr(sys.modules["winogen.torch.optimize"], "is_every_layer", lambda: False)
+    made = report(optimize(Counting().eval(), torch.randn(1, 3, 12, 12)))
+    (row,) = made.rows
+    assert (row.runs, row.measured, row.torch) == ("torch", 1.0, 2.0)
+    text = " ".join(str(made).split())
+    assert "torch, as it is, 1e+03 ms, winogen 3e+03 ms; torch's is kept" in text
+    assert "left alone (a call changes calls; torch is faster in the whole model)" in text
+    assert max(map(len, str(made).splitlines())) <= 100
