@@ -59,9 +59,10 @@ def each_value(items):
     """Return the items whose parameters have a value that none before has, of the same test."""
     seen, found = set(), []
     for item in items:
-        # Values by their places in the lists that the test has: they need no hash.
-        places = getattr(getattr(item, "callspec", None), "indices", {})
-        values = {(_function(item), *place) for place in places.items()} or {_function(item)}
+        # Values by what is printed of them: they need no hash.
+        given = _parameters(item).items()
+        values = {(_function(item), name, repr(value)) for name, value in given}
+        values = values or {_function(item)}
         if not values <= seen:
             found.append(item)
         seen |= values

@@ -6,8 +6,8 @@ import pytest
 from kept import choice
 
 
-def item(name, **places):
-    callspec = {"callspec": SimpleNamespace(indices=places, params={})} if places else {}
+def item(name, **params):
+    callspec = {"callspec": SimpleNamespace(params=params)} if params else {}
     return SimpleNamespace(nodeid=name, **callspec)
 
 
@@ -16,7 +16,7 @@ GRID = [item(f"tests/a/test_a.py::f[{x}-{y}]", x=x, y=y) for x in range(3) for y
 
 def test_cases_that_have_every_value_are_fewer_than_all_pairs():
     found = choice.each_value([*GRID, item("tests/b/test_b.py::g")])
-    places = [one.callspec.indices for one in found[:-1]]
+    places = [one.callspec.params for one in found[:-1]]
     assert {p["x"] for p in places} == {0, 1, 2} and {p["y"] for p in places} == {0, 1, 2, 3}
     assert len(found) == 3 + 4 - 1 + 1
 
@@ -62,3 +62,13 @@ def test_what_there_was_no_time_for_is_skipped_and_comes_first(config, monkeypat
     assert choice.chosen(make, items) == items
     (tmp_path / "late").rename(tmp_path / "late.before")
     assert choice.chosen(make, items) == [items[1], items[0], items[2]]
+
+
+PAIRS = [(x, y) for x in "ab" for y in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("x, y", PAIRS)
+def test_one_list_of_pairs_has_single_values_too(request, x, y):
+    same = item(request.node.nodeid, **request.node.callspec.params)
+    others = [item(f"{request.node.nodeid}", x=a, y=b) for a, b in PAIRS if (a, b) != (x, y)]
+    assert len(choice.each_value([same, *others])) < len(PAIRS)
