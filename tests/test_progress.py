@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 
 import pytest
 
@@ -33,6 +34,23 @@ def test_long_work_is_told_of_even_inside_a_step(monkeypatch):
     assert end.startswith("measuring: done (")
     assert first.startswith("measuring ... (") and last.startswith("measuring: 3 of 17, F(4,3) (")
     assert not [thread for thread in threading.enumerate() if thread.name == "winogen-progress"]
+
+
+def test_works_that_follow_one_another_are_one_silence(monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST", 50.0)
+    monkeypatch.setattr(progress, "_CHAINED", 3600.0)
+    monkeypatch.setattr(progress._Silence, "since", time.monotonic() - 49.9)
+    monkeypatch.setattr(progress._Silence, "ended", time.monotonic())
+    log = Log()
+    with progress.lines("tracing", log):
+        assert log.written.wait(40)
+    assert log.getvalue().startswith("tracing ... (")
+
+
+def test_a_note_is_told_at_once(capsys):
+    progress.note("a run of the model takes 3 s, so this takes up to 40 s [seconds=30] " + "x" * 90)
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1 and "[seconds=30]" in told.err
 
 
 def test_short_work_is_silent_and_errors_pass(monkeypatch, capsys):

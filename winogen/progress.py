@@ -14,10 +14,19 @@ if TYPE_CHECKING:
 
 Step = Callable[[int, int, str], None]  # (steps done, of how many, what was done or is being done)
 
-_FIRST = 2.0  # seconds without a word before the first line
-_LONGEST = 10.0  # between two lines, which come ever more seldom
+_FIRST = 2.0  # seconds without a word before a line
+_MINUTE = 60.0  # after which lines come ever more seldom
+_LONGEST = 10.0  # between two lines
+_HIDDEN = 0.1  # between two looks whether what hides a work has ended
+_CHAINED = 0.5  # seconds between two works that are one for who waits
 # What is shown, the outermost first: how it is hidden, and how it is shown again.
 _shown: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+
+class _Silence:
+    """When the last line was printed, or the first work began of those without one."""
+
+    since, ended = 0.0, -1.0
 
 
 def stderr() -> Console:
@@ -134,6 +143,12 @@ def compiling() -> Iterator[Callable[[str], None]]:
         status.stop()
 
 
+def note(text: str) -> None:
+    """Print a line on stderr at once, as that an announced work will take long."""
+    _Silence.since = time.monotonic()
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
@@ -144,6 +159,8 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """
     stream = stream or sys.stderr
     start, ended, hidden = time.monotonic(), threading.Event(), threading.Event()
+    if start - _Silence.ended > _CHAINED:
+        _Silence.since = start
     latest: list[tuple[int, int, str]] = []
     told = False
 
@@ -153,11 +170,15 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     def tell() -> None:
         nonlocal told
         pause = _FIRST
-        while not ended.wait(pause):
-            pause = min(2 * pause, _LONGEST)
+        while not ended.wait(max(0.0, _Silence.since + pause - time.monotonic())):
             if hidden.is_set():
+                ended.wait(_HIDDEN)
                 continue
-            told = True
+            if time.monotonic() < _Silence.since + pause:
+                continue  # somebody else has said something
+            if time.monotonic() - start > _MINUTE:
+                pause = min(2 * pause, _LONGEST)
+            told, _Silence.since = True, time.monotonic()
             print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
 
     thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
@@ -170,7 +191,9 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     finally:
         ended.set()
         thread.join()
+        _Silence.ended = time.monotonic()
         if told:
+            _Silence.since = _Silence.ended
             print(f"{what}: {end} ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
 
 

@@ -90,3 +90,9 @@ def test_slower_layers_are_kept_where_the_whole_is_faster(gains, lost, kept):
         lambda uncut: drafts.append(uncut) or uncut, lambda draft: lost, lambda draft: gains[draft]
     )
     assert best == kept and len(drafts) == 1 + lost
+
+
+def test_long_calls_of_whole_nets_are_counted_once(fight):
+    assert fight([9, 3, 1, 1, 1], [9, 5, 1, 1, 1], seconds=(0.0,), rounds=FEW) == Times(3, 5)
+    short = [0.25, 0.125, 0.0625]
+    assert fight(short, short, seconds=(0.0,), rounds=FEW) == Times(0.0625, 0.0625)

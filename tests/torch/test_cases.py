@@ -46,3 +46,50 @@ def test_one_case_shows_what_two_would(accepts, compared):
     cases = witnessed(model, Calls(model, (x,), {})).cases
     assert [case.name for case in cases] == ["the example"] * 2 + compared
     assert all(case.leaves[0].shape[2:] == case.tensors[0].shape[2:] for case in cases)
+
+
+def test_small_maps_are_halved_too_and_the_next_multiple_is_no_larger_than_needed():
+    x = torch.randn(1, 3, 64, 64)
+    for accepts, size in ((lambda x: True, "33x34"), (lambda x: x.shape[2] % 16 == 0, "48x64")):
+        model = Picky(accepts).eval()
+        names = [case.name for case in witnessed(model, Calls(model, (x,), {})).cases]
+        assert names[-1] == f"a batch of 2 of {size} pixels"
+
+
+def test_a_result_that_changes_with_the_mode_of_gradients_or_the_next_call_is_noticed():
+    class Moody(nn.Conv2d):
+        mode, calls = "", 0
+
+        def forward(self, x):
+            torch.manual_seed(1)
+            y = super().forward(x)
+            if self.mode == "call":
+                Moody.calls += 1
+                return y + Moody.calls
+            return y + {"grad": torch.is_grad_enabled, "inference": torch.is_inference_mode_enabled,
+                        "": bool}[self.mode]()  # fmt: skip
+
+    seen = {}
+    for mode in ("", "grad", "inference", "call"):
+        Moody.mode = mode
+        model = Moody(3, 4, 3).eval()
+        witness = witnessed(model, Calls(model, (torch.randn(1, 3, 40, 40),), {}))
+        seen[mode] = witness.changes, witness.repeats
+    moody = ["its results with the mode of gradients"], False
+    assert seen == {
+        "": ([], True), "grad": moody, "inference": moody,
+        "call": (["what the next call returns"], False),
+    }  # fmt: skip
+
+
+def test_a_model_whose_state_changes_its_results_still_repeats_them_from_the_same_state():
+    class Counting(nn.Conv2d):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) + self.calls
+
+    model = Counting(3, 4, 3).eval()
+    witness = witnessed(model, Calls(model, (torch.randn(1, 3, 40, 40),), {}))
+    assert witness.changes == ["calls"] and witness.repeats

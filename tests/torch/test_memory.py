@@ -27,6 +27,7 @@ from winogen.conv.candidates import GAUSSIAN  # noqa: E402
 from winogen.conv.choice import Choice  # noqa: E402
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling  # noqa: E402
+from winogen.graph import segment as segment_module  # noqa: E402
 from winogen.graph.segment import _SHAPES_KEPT, plan  # noqa: E402
 from winogen.records import Points  # noqa: E402
 from winogen.torch import (  # noqa: E402
@@ -282,17 +283,24 @@ def compiler(monkeypatch):
     monkeypatch.setattr(compiling, "_compile", compile_one)
     monkeypatch.setattr(compiling, "_background", {})
     monkeypatch.setattr(segment_op, "_told", set())
+    monkeypatch.setattr(segment_module, "_planners", {})
     go.compiled = compiled
     yield go
     go.set()
 
 
-def compilers():
-    return [thread for thread in threading.enumerate() if thread.name == "winogen compiles"]
+def compilers(name="winogen compiles"):
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def planned():
+    for thread in compilers("winogen plans"):
+        thread.join(60)
 
 
 def finish(go):
     go.set()
+    planned()
     for thread in compilers():
         thread.join(60)
 
@@ -305,10 +313,13 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
         known = ours(x)
         for _ in range(2):
             same(ours(other), model(other))
+        planned()
         assert len(only.segment._bound) == 1 and compilers()
         finish(compiler)
         assert len(set(compiler.compiled)) == len(compiler.compiled) > 0
-        theirs = only.plain()(other)[0]
+        theirs = only.plain()(other)[0].flatten(1)
+        assert torch.equal(ours(other), theirs)  # while a thread packs
+        planned()
         assert not torch.equal(ours(other), theirs)
         same(ours(other), model(other))
         assert len(only.segment._bound) == 2 and torch.equal(ours(x), known)
@@ -316,17 +327,54 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
 
 def test_a_size_is_planned_once(x, compiler, monkeypatch):
     """However many calls come before its kernels are there."""
-    model, planned = made(nets.Shared), []
+    model, plans = made(nets.Shared), []
     ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
-    noted = lambda *args: planned.append(args) or plan(*args)
+    noted = lambda *args: plans.append(args) or plan(*args)
     monkeypatch.setattr("winogen.graph.segment.plan", noted)
     with torch.inference_mode():
         for _ in range(3):
             ours(other)
         finish(compiler)
         same(ours(other), model(other))
-    assert len(planned) == len(segments(ours))
+        finish(compiler)
+    assert len(plans) == len(segments(ours))
     assert all(len(one.segment._bound) == 2 for one in segments(ours))
+
+
+def test_no_call_of_a_new_size_waits_for_its_plan(x, compiler, monkeypatch):
+    model, asked, go = made(nets.Residual), [], threading.Event()
+    ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
+
+    def slow(*args):
+        asked.append(threading.current_thread().name)
+        assert go.wait(60)
+        return plan(*args)
+
+    monkeypatch.setattr("winogen.graph.segment.plan", slow)
+    with torch.inference_mode():
+        for _ in range(3):
+            same(ours(other), model(other))
+        go.set()
+        finish(compiler)
+    assert set(asked) == {"winogen plans"}
+
+
+def test_sizes_that_come_once_each_do_not_wait_in_an_endless_row(x, compiler, monkeypatch):
+    ours = optimize(made(nets.Residual), x)
+    monkeypatch.setattr(segment_module, "_MOST_WAITING", 0)
+    with torch.inference_mode():
+        ours(torch.randn(2, 3, 14, 18))
+    assert not any(planners.unfinished for planners in segment_module._planners.values())
+
+
+def test_a_model_that_is_gone_is_not_planned_for(x, compiler, monkeypatch):
+    ours = optimize(made(nets.Residual), x)
+    (only,) = segments(ours)
+    work = (weakref.ref(only.segment), ((1, 3, 5, 5),), 1)
+    del ours, only
+    gc.collect()
+    segment_module._advance(work)
+    assert work[0]() is None
 
 
 def test_prepared_sizes_stay(x):

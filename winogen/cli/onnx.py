@@ -37,6 +37,9 @@ def optimize(
         None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
     ),
     input: list[str] = INPUT,
+    seconds: float = typer.Option(
+        30.0, min=0.0, help="About how long to measure layers; inf for as long as that takes."
+    ),
 ) -> None:
     """Write a model that computes the same with winogen's convolutions, where these are faster.
 
@@ -46,7 +49,13 @@ def optimize(
     from winogen.onnx.rewrite import rewrite, save
 
     output_path(output)  # refuses before any work
-    result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input))
+    result = rewrite(
+        model,
+        tolerance=tolerance,
+        threads=threads,
+        input_shapes=shapes_of(input),
+        seconds=seconds,
+    )
     path = save(result.model, output)
     typer.echo(result)
     typer.echo(path)

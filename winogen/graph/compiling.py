@@ -6,18 +6,21 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, TimeoutError, as_completed
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
+from winogen.tasks.limit import Limit
 from winogen.toolchain.compiler import mode
 
 Step = Callable[[int, int, str], None]
+K = TypeVar("K")
 
 
 def kernels(plans: Iterable[Planned]) -> list[KernelSpec]:
@@ -29,13 +32,18 @@ def compile_all(
     specs: Iterable[KernelSpec],
     step: Step | None = None,
     others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
-) -> None:
-    """Compile and load kernels, as many at once as there are CPUs.
+    limit: Limit | None = None,
+) -> set[KernelSpec]:
+    """Compile and load kernels, as many at once as there are CPUs, and return those that are there.
 
     ``others`` are further libraries by name, each with what loads it. ``step(done, total, name)``
-    is called after each. Raises BuildError for the first that fails.
+    is called after each. Kernels that the ``limit`` leaves no time for come later, by a thread, for
+    whoever asks then; what is at hand, and the others, are always loaded. Raises BuildError for the
+    first that fails.
     """
-    environment = Environment.now()
+    if limit is not None and limit.seconds is not None:
+        return _compile_until(limit, list(specs), step, others)
+    specs, environment = list(specs), Environment.now()
     # Other libraries are long ones, and wait for no part that kernels share.
     wanted: list[tuple[str, Callable[[], object]]] = [
         *others.items(),
@@ -53,6 +61,45 @@ def compile_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    return set(specs)
+
+
+def _compile_until(
+    limit: Limit,
+    specs: list[KernelSpec],
+    step: Step | None,
+    others: Mapping[str, Callable[[], object]],
+) -> set[KernelSpec]:
+    """Do what `compile_all` does, as far as a limit allows; the first kernels first."""
+    ready = [spec for spec in specs if at_hand(spec)]
+    missing = [spec for spec in specs if spec not in set(ready)]
+    environment = Environment.now()
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    further = list(others.values())
+    jobs = {pool.submit(load): name for load, name in zip(further, others)}
+    begun = missing if limit.allows() else []
+    made = {pool.submit(kernel, spec, environment): spec for spec in begun}
+    total = len(jobs) + len(specs)
+    try:
+        compile_all(ready)
+        for job in jobs:
+            job.result()
+        done = len(jobs) + len(ready)
+        if step:
+            step(done, total, "")
+        try:
+            for compiled in as_completed(made, limit.left()):
+                compiled.result()
+                done += 1
+                ready.append(made[compiled])
+                if step:
+                    step(done, total, made[compiled].variant)
+        except TimeoutError:
+            done_late = [spec for one, spec in made.items() if one.done() and not one.exception()]
+            ready += [spec for spec in done_late if spec not in ready]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return set(ready)
 
 
 def load_soon(load: Callable[[], object]) -> None:
@@ -65,29 +112,30 @@ def load_soon(load: Callable[[], object]) -> None:
     threading.Thread(target=work, name="winogen loads", daemon=True).start()
 
 
-_Key = tuple[Environment, KernelSpec]
-
-
 def _compile(spec: KernelSpec) -> None:
     kernel(spec, Environment.now())
 
 
-class _Background:
-    """Kernels that daemon threads compile, each once and no more at a time than there are CPUs.
+class Background(Generic[K]):
+    """Work by its keys that daemon threads do, each once and no more at a time than there are CPUs.
 
     No pool of Python's: its threads are waited for when a process ends, whatever is left to do.
+    ``work`` does what a key stands for; threads have the ``name``, at most ``most`` at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, work: Callable[[K], object], name: str = "winogen compiles", most: int | None = None
+    ) -> None:
+        self._do, self._name, self._most = work, name, most
         self._lock = threading.Lock()
-        self._waiting: deque[_Key] = deque()
-        self._unfinished: set[_Key] = set()
-        self._failed: dict[_Key, Exception] = {}
-        self._told: Counter[_Key] = Counter()  # how often of each that failed
+        self._waiting: deque[K] = deque()
+        self._unfinished: set[K] = set()
+        self._failed: dict[K, Exception] = {}
+        self._told: Counter[K] = Counter()  # how often of each that failed
         self._threads = 0
 
-    def is_done(self, wanted: Collection[_Key]) -> bool:
-        """Return whether none of these kernels is still to be compiled; raise what went wrong.
+    def is_done(self, wanted: Collection[K]) -> bool:
+        """Return whether none of these is still to be done; raise what went wrong.
 
         What went wrong may be over later: after 1, 2, 4, 8, ... such answers it is forgotten.
         """
@@ -104,15 +152,21 @@ class _Background:
             raise problems[0].with_traceback(None)
         return True
 
-    def add(self, wanted: Iterable[_Key]) -> None:
-        """Begin to compile these."""
+    @property
+    def unfinished(self) -> int:
+        """How much is still to be done."""
+        return len(self._unfinished)
+
+    def add(self, wanted: Iterable[K]) -> None:
+        """Begin with these."""
         with self._lock:
             for key in wanted:
                 if key not in self._unfinished:
                     self._unfinished.add(key)
                     self._waiting.append(key)
-            while self._threads < min(os.cpu_count() or 1, len(self._unfinished)):
-                threading.Thread(target=self._work, name="winogen compiles", daemon=True).start()
+            most = self._most or os.cpu_count() or 1
+            while self._threads < min(most, len(self._unfinished)):
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
                 self._threads += 1
 
     def _work(self) -> None:
@@ -124,8 +178,8 @@ class _Background:
                 key = self._waiting.popleft()
             problem = None
             try:
-                _compile(key[1])
-            except Exception as found:  # told to whoever asks for the kernel
+                self._do(key)
+            except Exception as found:  # told to whoever asks for the result
                 problem = found
             with self._lock:
                 if problem is not None:
@@ -133,7 +187,8 @@ class _Background:
                 self._unfinished.discard(key)
 
 
-_background: dict[int, _Background] = {}  # by process, since a forked one has none of the threads
+# By process, since a forked one has none of the threads.
+_background: dict[int, Background[tuple[Environment, KernelSpec]]] = {}
 
 
 def compile_soon(specs: Iterable[KernelSpec]) -> bool:
@@ -148,7 +203,7 @@ def compile_soon(specs: Iterable[KernelSpec]) -> bool:
         return True
     environment = Environment.now()
     wanted = {(environment, spec): None for spec in specs}
-    background = _background.setdefault(os.getpid(), _Background())
+    background = _background.setdefault(os.getpid(), Background(lambda key: _compile(key[1])))
     if not background.is_done(wanted):
         return False
     missing = [key for key in wanted if not at_hand(key[1])]

@@ -72,8 +72,9 @@ class Memory:
             again = draft(self.known.uncut)
             if gain(again):
                 by, signs = facts(again), self.known.signs
-                if by is not None and by != self.known.facts:  # of other numbers
-                    if self.times.keys() != self.known.times.keys():
+                more = self.times.keys() != self.known.times.keys()
+                if by is not None and (more or by != self.known.facts):  # of other numbers
+                    if more:
                         signs = signs or self._watch.signs()
                     self._keep(self.known.uncut, by, signs, self.known.day)
                 return again

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
-from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.compiling import compile_all, compile_soon, kernels
+from winogen.errors import BuildError, InvalidType, InvalidValue
+from winogen.graph.compiling import Background, compile_all, compile_soon, kernels
 from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
@@ -19,6 +21,7 @@ from winogen.graph.steps import Bound
 from winogen.graph.trial import tried
 from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import host_target
+from winogen.toolchain.compiler import mode
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
 
@@ -152,13 +155,49 @@ class Segment:
         if bound is None:
             planned = self.plan(input_shapes, threads)
             compile_all(kernels([planned]))  # side by side, before any is needed
-            with self._lock:  # filters are packed once even if several threads call at once
-                if self._familiar is None:  # else it is only tried out
-                    planned = tried(planned, self._packed)
-                bound = Bound(planned, self._packed)
-                self._remember(self._bound, key, bound)
-                self._plans.pop(key, None)
+            bound = self._bind(key, planned, self._familiar is None)  # else it is only tried out
         return bound
+
+    def _bind(self, key: _Key, planned: Planned, measures: bool) -> Bound:
+        with self._lock:  # filters are packed once even if several threads call at once
+            if measures:
+                planned = tried(planned, self._packed)
+            bound = Bound(planned, self._packed)
+            self._remember(self._bound, key, bound)
+            self._plans.pop(key, None)
+        return bound
+
+    def soon(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound | None:
+        """Return what `bound` does if it is there; if not, a thread begins to make it: None.
+
+        That is so with WINOGEN_COMPILE=background. Else it is `bound`. Raises what went wrong in
+        the thread; who asks again and again has it tried again, ever more rarely.
+        """
+        key = (tuple(input_shapes), threads)
+        bound = self._bound.get(key)
+        if bound is not None:
+            return bound
+        if mode("background") != "background":
+            return self.bound(input_shapes, threads)
+        planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
+        work = (ref(self), *key)
+        if not planners.is_done([work]):
+            return None
+        if planners.unfinished >= _MOST_WAITING:  # sizes that come once each are not worth it
+            return None
+        planned = self._plans.get(key)
+        if planned is None or compile_soon(kernels([planned])):
+            planners.add([work])
+        return None
+
+    def advance(self, input_shapes: Sequence[Shape], threads: int | None = None) -> None:
+        """Make the plan, have its kernels compiled, and with these there make the rest."""
+        key = (tuple(input_shapes), threads)
+        with suppress(BuildError):  # told to who asks for the kernels
+            planned = self.plan(input_shapes, threads)
+            if compile_soon(kernels([planned])) and key not in self._bound:
+                compile_all(kernels([planned]))
+                self._bind(key, planned, False)  # a busy machine is no place to measure
 
     def _remember(self, table: dict[_Key, Any], key: _Key, value: object) -> None:
         others = [one for one in table if one not in self._kept]
@@ -175,12 +214,6 @@ class Segment:
         with self._lock:
             bound, self._bound, self._plans, self._kept = self._bound, {}, {}, frozenset()
         return bound
-
-    def ready(self, input_shapes: Sequence[Shape], threads: int | None = None) -> bool:
-        """Return whether `bound` needs no compiler for these; else one begins to run meanwhile."""
-        if (tuple(input_shapes), threads) in self._bound:
-            return True
-        return compile_soon(kernels([self.plan(input_shapes, threads)]))
 
     @contextmanager
     def confined(self, familiar: Collection[KernelSpec]) -> Iterator[None]:
@@ -243,3 +276,22 @@ class Segment:
         if self.layout == "NCHW":
             return shape
         return (shape[0], shape[-1], *shape[1:-1])
+
+
+# What one thread prepares, by process, since a forked one has none of the threads.
+_planners: dict[int, Background[tuple[Any, ...]]] = {}
+_MOST_WAITING = 64
+# Seconds after which a thread that wants to run Python may: those who answer calls wait little.
+_TURN = 0.0005
+
+
+def _advance(work: tuple[Any, ...]) -> None:
+    segment: Segment | None = work[0]()
+    if segment is None:
+        return
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _TURN))
+    try:
+        segment.advance(*work[1:])
+    finally:
+        sys.setswitchinterval(before)

@@ -20,6 +20,7 @@ from winogen.graph.chains import Chain
 from winogen.graph.planning import Planned
 from winogen.graph.steps import Packed, Steps
 from winogen.tasks.duel import duel
+from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.toolchain.machine import may_measure
 
@@ -57,7 +58,7 @@ def _measure(planned: Planned, packed: Packed, keys: Sequence[str]) -> None:
         _known.update(earlier["faster"])
         return
     trial: _Trial | None = None
-    left = _SEGMENT
+    left = min(_SEGMENT, limit().left())
     for key, chain in zip(keys, planned.possible):
         seconds = sum(planned.choices[number].seconds for number in chain.numbers)
         if key not in _known and 2 * _ROUNDS * seconds < left:
@@ -66,7 +67,8 @@ def _measure(planned: Planned, packed: Packed, keys: Sequence[str]) -> None:
             _known[key] = trial.is_faster(chain)
             left -= time.perf_counter() - begin
     found = {key: _known[key] for key in keys if key in _known}
-    measured.keep(name, {"faster": found}, watch.signs())
+    if limit().allows():  # else others would take chains for measured that were left out
+        measured.keep(name, {"faster": found}, watch.signs())
 
 
 def _key(planned: Planned, chain: Chain) -> str:

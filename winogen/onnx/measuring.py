@@ -7,9 +7,10 @@ of onnxruntime's optimizations, on the same threads and on random numbers of the
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
 from winogen.onnx.reference import Reference, Running, started
 from winogen.onnx.soundness import Part, alone
-from winogen.progress import counting
+from winogen.progress import counting, working
 from winogen.tasks.duel import Times, duel, duel_of_wholes
+from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.testing import is_every_layer
 
@@ -71,6 +73,17 @@ class Measuring:
         self._gain = 0.0  # of the best whole so far
         self._left = _MOST
 
+    @cached_property
+    def seconds(self) -> float:
+        """Of a run of the original; 0 where it does not run."""
+        with working("running the model"):
+            original = self.reference.original
+            if original is None:
+                return 0.0
+            begin = time.monotonic()
+            original.session.run(None, self.feed)
+            return time.monotonic() - begin
+
     def running(self, proto: Any) -> Running | None:
         """Return a rewritten model after its first run; None if it does not run. Keeps the latest.
 
@@ -103,10 +116,12 @@ class Measuring:
         """Return the times of parts by their first outputs, of all that can be measured.
 
         ``constants``: the TensorProtos that they read, by name. ``opsets``: what their nodes mean.
+        The largest come first: the limit of seconds may end before the last.
         """
         measured = {}
+        ordered = sorted(parts, key=partial(self._products, constants), reverse=True)
         with counting("measuring layers") as step:
-            for place, part in enumerate(parts):
+            for place, part in enumerate(ordered):
                 step(place, len(parts), part.nodes[0].name)
                 times = self._part(part, constants, list(opsets))
                 if times is not None:
@@ -116,7 +131,7 @@ class Measuring:
     def _part(self, part: Part, constants: Mapping[str, Any], opsets: list[Any]) -> Times | None:
         """The times of a part, or of another like it; None where they cannot be measured."""
         feed, originals = self._feed(part), part.originals(self.model)
-        if feed is None or originals is None or self._left < 0:
+        if feed is None or originals is None:
             return None
         nodes, arrays = originals
         read = {name for node in part.nodes for name in node.input}
@@ -136,7 +151,17 @@ class Measuring:
                 return None
             return self._duel(ours.session, other.session, feed, duel)
 
+        known = key in self._kept or key in self.memory.times
+        if not known and (self._left < 0 or not limit().allows()):
+            return None
         return self._once(key, measured)
+
+    def _products(self, constants: Mapping[str, Any], part: Part) -> float:
+        """Multiplications of a part, about: its filters at every pixel of its outputs."""
+        read = {name for node in part.nodes for name in node.input}
+        weights = sum(math.prod(constants[name].dims) for name in read if name in constants)
+        sizes = [size for name in part.outputs for size in self.model.sizes.get(name, ())[2:]]
+        return weights * math.prod(size.number for size in sizes if size.known)
 
     def _once(self, key: str, measure: Callable[[], Times | None]) -> Times | None:
         """Return what ``measure`` returns, or returned under this key."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,9 +17,12 @@ from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.drafts import DraftCall
 from winogen.onnx.operators import FAILED, PLANNED, UNKNOWN
+from winogen.progress import lines
 from winogen.records import Target
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
+
+_WORK = "planning and compiling for inputs of new sizes"
 
 
 class Planner:
@@ -86,9 +89,11 @@ class Planner:
                 draft = Answer(self._library, question, {}, None, self._target, DraftCall)
                 self._record(draft)
                 return UNKNOWN
-            answer = Answer(
-                self._library, question, self._packed, self._familiar, algorithm=self._algorithm
-            )
+            quiet = self._recorded is not None  # who records tells of what goes on
+            with nullcontext() if quiet else lines(_WORK):
+                answer = Answer(
+                    self._library, question, self._packed, self._familiar, algorithm=self._algorithm
+                )
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)

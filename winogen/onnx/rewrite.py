@@ -29,6 +29,7 @@ from winogen.onnx.validity import check_nodes
 from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
+from winogen.tasks.limit import checked, limit, limited
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import settle
@@ -36,6 +37,10 @@ from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+# Runs of a model that a comparison with float64 takes, about, and the ceiling of errors without it.
+_DOUBLE, _CAREFUL = 5.0, 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Rewritten:
     verdict: Verdict | None = None  # of the comparison; None where there is nothing to compare
     whole: Times | None = None  # of the rewritten model and of the original
     layers: Mapping[str, Times] = field(default_factory=dict)  # of each, by what it makes
+    predicted: tuple[str, ...] = ()  # layers that run so without a measurement: no time was left
     unmeasured: str = ""  # why there are no times
     errors: Errors | None = None  # at the output; None: they are not known
     ceiling: int = 0  # which of `winogen.graph.ceilings.CEILINGS` that takes
@@ -88,6 +94,12 @@ class Rewritten:
             lines.append(f"  not measured: {self.unmeasured}")
         lines += [f"  {self.errors.text('onnxruntime')}"] if self.errors else []
         lines += [f"  {self.verdict}"] if self.verdict else []
+        if self.predicted:
+            some = ", ".join(self.predicted[:3]) + (" ..." if len(self.predicted) > 3 else "")
+            lines.append(
+                f"  {len(self.predicted)} layers run as predicted, since no seconds were left to "
+                f"measure them: {some}"
+            )
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
 
@@ -99,6 +111,7 @@ def optimize(
     tolerance: Real | None = None,
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    seconds: Real | None = 30,
 ) -> ModelProto:
     """Return a model that computes the same with winogen's convolutions where these are faster.
 
@@ -132,6 +145,10 @@ def optimize(
     input_shapes
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs of a rewritten model that had others, or
         open ones, then have these.
+    seconds
+        About how long layers are measured and errors reduced; None for as long as that takes. The
+        largest layers come first; those not measured then run as predicted, and the account says
+        so. Kernels are compiled, the whole is measured and compared in any case.
 
     Returns
     -------
@@ -148,7 +165,8 @@ def optimize(
     """
     if output is not None:
         output_path(output)  # refuses before any work
-    result = rewrite(model_or_path, tolerance=tolerance, threads=threads, input_shapes=input_shapes)
+    options: dict[str, Any] = {"tolerance": tolerance, "threads": threads}
+    result = rewrite(model_or_path, input_shapes=input_shapes, seconds=seconds, **options)
     unmeasured = result.unmeasured and not is_every_layer()
     uncompared = not (result.verdict and result.verdict.sizes)
     if result.is_original or result.given_back or uncompared or unmeasured:
@@ -165,8 +183,10 @@ def rewrite(
     tolerance: Real | None = None,
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    seconds: Real | None = None,
 ) -> Rewritten:
     """Return what `optimize` returns, with an account of it."""
+    most = checked(seconds)
     if tolerance is not None:
         tolerance = arguments.positive("tolerance", tolerance, "None or a number below 1, as 1e-6")
         if tolerance >= 1:
@@ -175,6 +195,12 @@ def rewrite(
         threads = arguments.threads(threads)
     model = Model(original(model_or_path), input_shapes)
     check_nodes(model)
+    with limited(most):
+        return _rewritten(model, tolerance, threads)
+
+
+def _rewritten(model: Model, tolerance: float | None, threads: int | None) -> Rewritten:
+    """Do what `rewrite` does, with checked arguments."""
     settle()
     measuring, unmeasured = None, ""
     try:
@@ -215,6 +241,8 @@ def _fastest(task: _Task, excluded: Mapping[str, str]) -> _Draft:
     draft = partial(_measured, task, excluded)
 
     def has_lost(draft: _Draft) -> bool:
+        if not limit().allows():
+            return False
         lost = any(times.is_lost for times in draft.result.layers.values())
         return bool(lost and (draft.result.segments or draft.result.whole))
 
@@ -275,6 +303,9 @@ class _Drafts:
             draft.result = replace(draft.result, errors=Errors(*errors) if errors else None)
             return draft
         careful = measuring is not None and self.task.settings["tolerance"] is None
+        ends = limit().seconds is not None
+        if measuring and careful and ends and not limit().allows(_DOUBLE * measuring.seconds):
+            return self._fast(_CAREFUL)
         best = accurate(self._made, lambda draft: draft.result.errors, careful)
         if best.result.ceiling != self.latest:  # other layers were measured since
             self._fast(best.result.ceiling)
@@ -301,7 +332,8 @@ class _Drafts:
         # Where nothing is compiled, layers that are measured alone lose nothing.
         prepared = bool(task.layers and not ceiling) or stock_of(host_target()) is not None
         while True:
-            draft = _Draft(task.model, settings, excluded)
+            with working("reading the model"):
+                draft = _Draft(task.model, settings, excluded)
             draft.result = replace(
                 draft.result,
                 refusals=(*draft.result.refusals, *stays),
@@ -318,6 +350,8 @@ class _Drafts:
             known = self.uncut and task.layers
             slower = draft.slower(measuring, task.layers) if measuring and not known else []
             if not slower or self.uncut:
+                if measuring:
+                    draft.note_unmeasured(task.layers)
                 return draft
             for lost in slower:
                 excluded |= dict.fromkeys(lost.values, lost.why)
@@ -357,6 +391,20 @@ class _Draft:
             writer.quantized,
             tuple(reading.refusals),
         )
+
+    def note_unmeasured(self, layers: Mapping[str, Times]) -> None:
+        """Note in the result which layers run without a measurement, if time was up."""
+        if limit().allows():
+            return
+        computed = {name for names in self.within.values() for name in names}
+        labels = tuple(
+            node.label or node.output
+            for node in self.graph.nodes
+            if isinstance(node.op, Convolution)
+            and node.output in computed
+            and node.output not in layers
+        )
+        self.result = replace(self.result, predicted=labels)
 
     def slower(self, measuring: Measuring, layers: dict[str, Times]) -> list[_Slower]:
         """Return the layers that onnxruntime computes faster; if there are none, the segments.

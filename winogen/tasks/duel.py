@@ -17,6 +17,8 @@ _OVERHEAD, _MARGIN = 10e-6, 1.05
 LAYER, WHOLE = (0.03, 0.1), (1.0, 4.0)
 _ROUNDS = (3, 10_000)
 FEW = (2, 10_000)  # of a whole net, at the first look: its calls are long, and full of layers
+# Seconds of two calls of a net whose first ones are not much slower: one more is enough.
+_LONG = 1.0
 # A whole net that is so many times as fast as the framework's, or as slow, is not measured longer.
 _CLEARLY = 1.1
 # Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
@@ -64,8 +66,11 @@ def duel(
     ``seconds``: for how long; each further number only where winogen has ``lost`` so far.
     ``rounds``: how often at least and at most.
     """
+    begin = clock()
     for call in (ours, theirs):
         call()
+    if rounds == FEW and clock() - begin > _LONG:
+        rounds = (1, rounds[1])
     times = Times(float("inf"), float("inf"))
     for budget in (0.0,) if is_every_layer() else seconds:
         taken = in_turns((ours, theirs), clock, rounds, budget, _EACH, _TURN)

@@ -18,6 +18,7 @@ from winogen.conv.api import CONVOLUTIONS
 from winogen.errors import BuildError, OutOfMemory, WinogenError
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
+from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calls import array
@@ -92,6 +93,8 @@ def _decided(
     layer: Layer, tolerance: float | None, threads: int | None, times_weights: float | None
 ) -> Alone:
     row = Row("", described(layer.module), "torch", "")
+    if not limit().allows():
+        return Alone(replace(row, why="no seconds were left to measure it"))
     try:
         way = _chosen(layer, tolerance, threads, times_weights)
     except (BuildError, OutOfMemory):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
 
@@ -11,17 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from winogen.errors import InvalidValue
+from winogen.tasks import limit
 from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
 _SEED = 20
-# What is added to heights and widths, or to half of them; the second is for models that want
-# multiples.
-_MORE = ((1, 2), (32, 64))
-_LARGE = 96  # maps of so many rows and columns are halved
+# What is added to heights and widths, or to half of them; all but the first are for models that
+# want multiples.
+_MORE = ((1, 2), (16, 32), (32, 64))
+_LARGE = 32  # maps of so many rows and columns are halved
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
 PERTURBED = 1e-6  # relative to every number of an input
+_MODES = "its results with the mode of gradients"
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,28 @@ class Witness:
     cases: list[Case]  # the example first, and a second time
     repeats: bool  # whether the same call gave the same numbers
     changes: list[str]  # what a call leaves otherwise than it was: state, or its arguments
-    perturbed: list[Any]  # leaves of the example, whose inputs were a little off
+    near: Callable[[], list[Any]]  # see `perturbed`
     rewrites: bool = False  # whether a call writes into parameters
+    seconds: float = 0.0  # of a call with the example
+
+    @cached_property
+    def perturbed(self) -> list[Any]:
+        """The leaves of the example whose inputs were a little off: computed where it matters."""
+        return self.near()
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(case.name for case in self.cases))
 
 
-def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ()) -> Witness:
+def witnessed(
+    model: nn.Module,
+    calls: Calls,
+    more: Sequence[list[Tensor]] = (),
+    say: Callable[[str, float], object] = lambda name, seconds: None,
+) -> Witness:
     """Run ``model``, a copy in evaluation mode, on the example and on what else it accepts.
+
+    ``say`` is told the name of each case before it runs, and the seconds of a call, once known.
 
     Its state and all random generators are as before, then. Raises what the model raises on the
     example, and InvalidValue where it does not take ``more`` inputs.
@@ -62,12 +78,23 @@ def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ())
         changes = state.changes()
         if [tensor._version for tensor in tensors] != versions:
             changes.append("its arguments")
-        cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+        begin = limit.clock()
+        with torch.enable_grad():
+            cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+        seconds = limit.clock() - begin
         rewrites = bool(state.rewritten())
-    if not changes and not _equals(first.leaves, cases[1].leaves):
-        changes.append("what the next call returns")
+    repeats = _equals(first.leaves, cases[1].leaves)
+    if not repeats:  # because of its state, its mode, or chance
+        with restored(model), torch.enable_grad():
+            repeats = _equals(run(model, calls)[0], first.leaves)
+        if not changes:
+            with torch.no_grad(), restored(model):
+                second = [run(model, calls)[0] for _ in range(2)][1]
+            same = _equals(second, first.leaves)
+            changes.append(_MODES if same else "what the next call returns")
     asked = {f"more_inputs[{place}]": given for place, given in enumerate(more)}
     for name, others in chain(asked.items(), _others(calls.tensors, cases)):
+        say(name, seconds)
         with torch.no_grad(), restored(model) as state:
             try:
                 made = run(model, calls, clones(others))
@@ -80,21 +107,25 @@ def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ())
                 continue  # it takes no such sizes
             changes += [change for change in state.changes() if change not in changes]
             cases.append(Case(name, others, *made))
-    with torch.no_grad(), restored(model):
-        generator = torch.Generator().manual_seed(_SEED)
-        near = [_near(tensor, generator) for tensor in calls.tensors]
-        try:
-            perturbed, *_ = run(model, calls, near)
-        except Exception:  # checks its arguments to the digit
-            perturbed = first.leaves
-    repeats = True
-    for mode in (torch.enable_grad, torch.inference_mode):
-        with restored(model), mode():
-            leaves, *_ = run(model, calls)
-        repeats = repeats and _equals(leaves, first.leaves)
-        if not changes and not repeats:
-            changes.append("its results with the mode of gradients")
-    return Witness(cases, repeats, changes, perturbed, rewrites)
+    # The smallest: it shows as much as the example.
+    least = min(cases[1:], key=lambda case: sum(tensor.numel() for tensor in case.tensors))
+    with restored(model), torch.inference_mode():
+        leaves, *_ = run(model, calls, clones(least.tensors))
+    if not _equals(leaves, first.leaves if least is cases[1] else least.leaves):
+        repeats = False
+        if not changes:
+            changes.append(_MODES)
+
+    def near() -> list[Any]:
+        with torch.no_grad(), restored(model):
+            generator = torch.Generator().manual_seed(_SEED)
+            tensors = [_near(tensor, generator) for tensor in calls.tensors]
+            try:
+                return run(model, calls, tensors)[0]
+            except Exception:  # checks its arguments to the digit
+                return first.leaves
+
+    return Witness(cases, repeats, changes, near, rewrites, seconds)
 
 
 def run(
@@ -197,7 +228,9 @@ def _first(
 def _other_sizes(height: int, width: int) -> Iterator[tuple[int, int]]:
     """Sizes of maps: small ones are soon computed, but a model may want multiples or more."""
     for high, wide in _MORE if min(height, width) >= _LARGE else ():
-        yield (height // 2 + high) // high * high, (width // 2 + wide) // wide * wide
+        half = (height // 2 + high) // high * high, (width // 2 + wide) // wide * wide
+        if half != (height, width):
+            yield half
     for high, wide in _MORE:
         yield height + high, width + wide
 

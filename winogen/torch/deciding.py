@@ -27,8 +27,9 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
 from winogen.kernels.spec import KernelSpec
-from winogen.progress import counting
+from winogen.progress import counting, working
 from winogen.tasks.duel import Times, duel
+from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
 from winogen.torch.report import USUAL, Budget, Row
@@ -57,6 +58,7 @@ class Decision:
     choices: dict[str, Choice] = field(default_factory=dict)  # by the output of a node
     digest: str = ""  # of how every layer runs
     kernels: Sequence[KernelSpec] = ()
+    gain: float = 1.0  # predicted of all layers, as far as they were not measured
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -86,6 +88,9 @@ def decide(
     the digest of a layer and how it runs.
     ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
     a progress bar.
+
+    What the limit of seconds leaves no time to measure runs by winogen, as predicted, and what it
+    leaves no time to compile stays torch's. Most is done first for the layers that gain most.
     """
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
@@ -99,10 +104,11 @@ def decide(
     settings = Segment(
         parts[0], tolerance=tolerance, threads=count, most_error=most_error
     ).settings()
-    if layout is None:
-        outlines = faster_layout(sized, settings)
-    else:
-        outlines = Outlines(sized, replace(settings, layout=layout))
+    with working("planning"):
+        if layout is None:
+            outlines = faster_layout(sized, settings)
+        else:
+            outlines = Outlines(sized, replace(settings, layout=layout))
     settings, layout = outlines.settings, outlines.settings.layout
     least = outlines.least_packed_bytes
     if memory_limit is None and usual_memory is not None:
@@ -117,22 +123,40 @@ def decide(
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     convolutions = [node for node in convolutions if _computes(*plans[node.output])]
+    saved = {node.output: _saved(*plans[node.output]) for node in convolutions}
+    specs = _by_worth(specs, saved, plans)
     with counting("compiling kernels") as step:
         segments = partial(runtime.library, settings.target, settings.dtype)
-        compile_all(specs, step, {"segments": segments})
+        ready = compile_all(specs, step, {"segments": segments}, limit())
     packed: dict[str, int] = {}
     allowed: dict[str, float] = {}
     excluded, rows = set(), []
     keys = [digest(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
-    with counting("measuring layers") as step:
-        for place, (node, key) in enumerate(zip(convolutions, keys)):
-            step(place, len(convolutions), node.label or node.output)
-            if key not in times:
-                times[key] = _timed(node, *plans[node.output])
+    lacking = {
+        node.output for node in convolutions if not ready.issuperset(_specs(*plans[node.output]))
+    }
+    alike: dict[str, list[Node]] = {}  # layers that take the same time
     for node, key in zip(convolutions, keys):
-        row = _row(node, *plans[node.output], times[key])
+        if key not in times and node.output not in lacking:
+            alike.setdefault(key, []).append(node)
+
+    def worth(key: str) -> float:
+        return sum(saved[node.output] for node in alike[key])
+
+    with counting("measuring layers") as step:
+        for number, key in enumerate(sorted(alike, key=worth, reverse=True)):
+            node = alike[key][0]
+            step(number, len(alike), node.label or node.output)
+            if not limit().allows():
+                break
+            times[key] = _timed(node, *plans[node.output])
+    for node, key in zip(convolutions, keys):
+        row = _row(node, *plans[node.output], times.get(key))
         allowed[node.output] = tolerance or LIKELY * (row.error or 0.0)
-        if times[key].is_lost and not uncut:
+        if node.output in lacking:
+            excluded.add(node.output)
+            row = row.left_to_torch("no time was left to compile its kernel")
+        elif key in times and times[key].is_lost and not uncut:
             excluded.add(node.output)
             row = row.left_to_torch("torch is faster")
         else:
@@ -144,14 +168,51 @@ def decide(
         tuple(rows),
         packed,
         memory_limit,
-        any(times[key].is_lost for key in keys),
+        any(times[key].is_lost for key in keys if key in times),
         weights,
         allowed,
         budgets,
         {node.output: _choice(*plans[node.output]) for node in convolutions},
         digest(layout, keys, sorted(excluded)),
-        specs,
+        [spec for spec in specs if spec in ready],
+        _gain(rows, saved, [node.output for node in convolutions]),
     )
+
+
+def _specs(planned: Planned, number: int) -> Sequence[KernelSpec]:
+    """The kernels of a step."""
+    candidate = planned.choices[number].ways[0].candidate
+    return tuple(map(KernelSpec.of, candidate.works(_problem(planned, number))))
+
+
+def _saved(planned: Planned, number: int) -> float:
+    """Predicted seconds that a step saves beside direct convolution."""
+    ways = planned.choices[number].ways
+    direct = [way.candidate.seconds for way in ways if way.candidate.choice.tile is None]
+    return max(0.0, min(direct, default=ways[0].candidate.seconds) - ways[0].candidate.seconds)
+
+
+def _by_worth(
+    specs: Sequence[KernelSpec],
+    saved: Mapping[str, float],
+    plans: Mapping[str, tuple[Planned, int]],
+) -> list[KernelSpec]:
+    """Kernels in the order of the seconds that layers save by them."""
+    worth = dict.fromkeys(specs, 0.0)
+    for name, seconds in saved.items():
+        for spec in _specs(*plans[name]):
+            worth[spec] += seconds
+    return sorted(worth, key=lambda spec: -worth[spec])
+
+
+def _gain(rows: Sequence[Row], saved: Mapping[str, float], names: Sequence[str]) -> float:
+    """How many times as fast as torch's all layers are, those not measured as predicted."""
+    ours = theirs = 0.0
+    for row, name in zip(rows, names):
+        predicted = row.predicted or 0.0
+        mine, other = row.measured or predicted, row.torch or predicted + saved[name]
+        ours, theirs = ours + (other if row.runs == "torch" else mine), theirs + other
+    return theirs / ours if ours else 1.0
 
 
 def _budget(times: int, planned: Sequence[Planned]) -> Budget:
@@ -221,7 +282,7 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
         torch.set_num_threads(before)
 
 
-def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
+def _row(node: Node, planned: Planned, number: int, times: Times | None) -> Row:
     problem, choice = _problem(planned, number), planned.choices[number]
     way, target = choice.ways[0], planned.settings.target
     chosen = way.candidate.choice
@@ -231,18 +292,21 @@ def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
     if tile is not None:
         runs += " " + "x".join(map(str, tile))
     seams = (" + add" if node.add else "") + (" ... + add_after" if node.add_after else "")
+    why = (
+        USUAL
+        if way == _first(planned, number)
+        else "smaller filters, to keep to the limit of memory"
+    )
+    if times is None:
+        why += f", as predicted: not measured in {limit().seconds:g} seconds"
     return Row(
         name=node.label or node.output,
         what=f"{node.op}{seams}",
         runs=runs,
-        why=(
-            USUAL
-            if way == _first(planned, number)
-            else "smaller filters, to keep to the limit of memory"
-        ),
+        why=why,
         predicted=choice.seconds,
-        measured=times.ours,
-        torch=times.theirs,
+        measured=times and times.ours,
+        torch=times and times.theirs,
         error=planner.predicted_error(problem.layer, chosen, target),
         packed_bytes=way.packed_bytes,
     )

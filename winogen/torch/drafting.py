@@ -21,6 +21,7 @@ from winogen.graph.measured import Memory, digest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import working
 from winogen.tasks.duel import Times
+from winogen.tasks.limit import limit
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -40,6 +41,15 @@ from winogen.torch.wholes import Rivals
 # otherwise.
 MEMORY = 3
 _WHOLE = "torch is faster in the whole model"
+_PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
+# Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
+_RELIABLE = 1.2
+# Runs of a model that are never left out: what records its values, and ours beside it.
+_PROOF = 4.0
+# ... and that a comparison with float64 takes, about, and the measuring of wholes.
+_DOUBLE, _WHOLES = 5.0, 5.0
+# The ceiling of errors where no time is left to see the error at the output.
+_CAREFUL = 1
 _FOLDED = "channels last, normalizations folded"
 
 
@@ -107,6 +117,7 @@ class Drafts:
         )
         self._facts = self._memory.known.facts if self._memory.known else {}
         self._numbers = _numbers(model, trace.module, calls)
+        limit().reserve(_PROOF * witness.seconds)
         # What an earlier process has shown of the same net with the same numbers.
         same = self._numbers and self._facts.get("numbers") == self._numbers
         self._proof: dict[str, Any] | None = json.loads(self._facts["proof"]) if same else None
@@ -124,10 +135,14 @@ class Drafts:
             with suppress(_Refuted):
                 return self._memory.settled(
                     self.made,
-                    lambda draft: draft.lost,
+                    lambda draft: draft.lost and self._has_time(_WHOLES),
                     lambda draft: draft.gain,
                     self._proven_facts,
                 )
+
+    def _has_time(self, runs: float) -> bool:
+        """Whether the limit leaves time for so many runs of the model."""
+        return limit().allows(runs * self.witness.seconds)
 
     def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
@@ -143,6 +158,12 @@ class Drafts:
         if is_every_layer() or not decision.rows:
             return Draft(made, parts=parts)
         times, key = self._memory.times, digest("whole", decision.digest)
+        if key not in times and not self._has_time(_WHOLES):
+            if decision.gain >= _RELIABLE:
+                return Draft(made, parts=parts)
+            rows = tuple(row.left_to_torch(_PREDICTED) for row in decision.rows)
+            report = replace(self._report(parts), rows=rows, segments=0, layout="the input's")
+            return Draft(Optimized(self.model, report, None))
         if key not in times:
             with working("measuring the whole model"), restored(self.model):
                 self._rivals = self._rivals or self._challenged(parts.reading)
@@ -155,7 +176,7 @@ class Drafts:
             fast = self._torchs(rival, parts.reading)
             if self._proof is None:
                 kept = Optimized(self.model, report, fast)
-                with restored(self.model), kept.winogen_tested():
+                with restored(self.model), kept.winogen_tested(), working("comparing with float64"):
                     report = replace(report, errors=self._reference.errors(kept))
             rows = tuple(row.left_to_torch(_WHOLE) for row in report.rows)
             layout = "NHWC" if fast else "the input's"
@@ -226,12 +247,16 @@ class Drafts:
             if decision.digest in tried:  # no layer was above this ceiling
                 return None
             tried.add(decision.digest)
-            with self._optimized(body, Report()).winogen_tested() as tested:
+            tested = self._optimized(body, Report())
+            with working("comparing with float64"), tested.winogen_tested():
                 errors = self._reference.errors(tested)
             return _Parts(uncut, reading, body, decision, errors, ceiling)
 
         # With memory_limit=0 there is no choice: filters are as small as they can be.
         careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
+        if careful and not self._has_time(_DOUBLE):
+            built = self._compiled(reading, uncut, _CAREFUL)
+            return _Parts(uncut, reading, *built, None, _CAREFUL)
         return accurate(made, lambda parts: parts.errors, careful)
 
     def _read(self) -> Reading:
@@ -256,7 +281,12 @@ class Drafts:
         self, made: Optimized, errors: float, kernels: Collection[KernelSpec] = ()
     ) -> str:
         assert made.winogen_fast is not None
-        with made.winogen_tested(), confined(made.winogen_fast.body, kernels):
+        fast = made.winogen_fast
+        with (
+            working("comparing with the model"),
+            made.winogen_tested(),
+            confined(fast.body, kernels),
+        ):
             return disagreement(made, self.model, self.calls, self.witness, errors)
 
     def _challenged(self, reading: Reading) -> Rivals:

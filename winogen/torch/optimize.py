@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -17,8 +17,9 @@ from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import runtime
 from winogen.graph.compiling import load_soon
-from winogen.progress import working
+from winogen.progress import counting, note, working
 from winogen.tasks.duel import Times
+from winogen.tasks.limit import checked, limit, limited
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target, machine
 from winogen.torch import alone
@@ -37,6 +38,9 @@ from winogen.torch.wholes import Rivals
 from winogen.typing import Real
 
 _LEFT = "the model was left alone"
+# Runs of a model that all takes, about, and the seconds besides; those that nothing leaves out.
+_RUNS, _ELSE, _FEWEST = 30.0, 15.0, 10.0
+_LONG = 5.0  # seconds that are worth a word before they begin
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
@@ -52,6 +56,7 @@ def optimize(
     memory_limit: SupportsIndex | None = None,
     more_inputs: Sequence[torch.Tensor | Sequence[Any]] = (),
     release_weights: bool | None = None,
+    seconds: Real | None = 30,
 ) -> Optimized:
     """Return a copy of ``model`` for inference whose convolutions run by winogen where faster.
 
@@ -93,6 +98,11 @@ def optimize(
         names, and take memory only while something reads them. Only packed filters stay. All that
         the copy can do it still does. None: so with ``memory_limit=0``, if there is room for a
         file.
+    seconds
+        About how long compiling and measuring may go on; None for as long as they take. What gains
+        most comes first. What is not measured then runs as predicted, and what is not compiled
+        stays torch's; the report says so. The comparison is never left out: it takes as long as
+        some ten runs of the model.
 
     Raises
     ------
@@ -122,11 +132,25 @@ def optimize(
     if not isinstance(release_weights, (bool, NoneType)):
         raise InvalidType(f"release_weights: got {release_weights!r}; allowed: None, True or False")
     check_excluded(exclude, model)
+    most = checked(seconds)
     options: dict[str, Any] = {
         "tolerance": tolerance,
         "threads": threads,
         "memory_limit": memory_limit,
     }
+    with limited(most):
+        return _optimized(model, inputs, others, exclude, options, release_weights)
+
+
+def _optimized(
+    model: nn.Module,
+    inputs: tuple[Any, ...],
+    others: Mapping[str, tuple[Any, ...]],
+    exclude: Collection[Any],
+    options: dict[str, Any],
+    release_weights: bool | None,
+) -> Optimized:
+    """Do what `optimize` does, with checked arguments."""
     machine.settle()
     if any(isinstance(module, _ConvNd) for module in model.modules()):  # while the model runs
         kinds = {p.dtype for p in model.parameters()}
@@ -148,7 +172,8 @@ def _ready(
     release_weights: bool | None,
 ) -> Optimized:
     """Return what becomes of a model, ready for its inputs."""
-    copy = evaluated(model)
+    with working("copying the model"):
+        copy = evaluated(model)
     calls = Calls(copy, inputs, {})
     more = [_alike(calls, name, one) for name, one in others.items()]
     made = _made(model, copy, calls, inputs, more, exclude, options)
@@ -168,8 +193,17 @@ def _made(
     options: dict[str, Any],
 ) -> Optimized:
     """Return what becomes of ``copy``, a copy of the model."""
-    with working("running the model"):
-        witness = _witnessed(copy, calls, inputs, more)
+    with counting("running the model") as step:
+        known = False
+
+        def say(name: str, seconds: float) -> None:
+            nonlocal known
+            step(0, 0, name)
+            if not known:
+                known = True
+                _expected(seconds)
+
+        witness = _witnessed(copy, calls, inputs, more, say)
     if witness.rewrites:
         return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
@@ -194,12 +228,25 @@ def _made(
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
 
+def _expected(run: float) -> None:
+    """Say how long it will take, by the seconds of one run of the model, if that is long."""
+    most = limit().seconds
+    about = _RUNS * run + _ELSE if most is None else max(most, most / 2 + _FEWEST * run)
+    bound = "" if most is None else f" (seconds={most:g})"
+    if about >= _LONG:
+        note(f"a run of the model takes {run:.2g} s, so this takes up to {about:.0f} s{bound}")
+
+
 def _witnessed(
-    model: nn.Module, calls: Calls, inputs: tuple[Any, ...], more: Sequence[list[torch.Tensor]]
+    model: nn.Module,
+    calls: Calls,
+    inputs: tuple[Any, ...],
+    more: Sequence[list[torch.Tensor]],
+    say: Callable[[str, float], None],
 ) -> Witness:
     """Run a model; who gave sizes where tensors were meant reads that instead of torch's error."""
     try:
-        return witnessed(model, calls, more)
+        return witnessed(model, calls, more, say)
     except Exception as problem:
         if calls.tensors:
             raise
@@ -220,7 +267,13 @@ def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced
         with restored(model):
             plain = bare(model)
         with restored(plain):
-            yield from traced(plain, calls)
+            traces = traced(plain, calls)
+            while True:
+                with working("tracing"):
+                    trace = next(traces, None)
+                if trace is None:
+                    return
+                yield trace
 
 
 def _swapped(

@@ -20,6 +20,7 @@ from winogen.torch.report import Report
 from winogen.torch.segment_op import waiting
 from winogen.torch.tracing import SizeGuard
 
+_SIZES = "sizes for which the trace of the model does not hold"
 # Before torch 2.7 nothing tells what is compiled from what is exported.
 _TELLS_EXPORTS = hasattr(torch.compiler, "is_exporting")
 
@@ -90,7 +91,7 @@ class Optimized(nn.Module):
             self.__dict__["_warned"] = True
             warnings.warn(
                 f"an optimized {type(self.winogen_model).__name__} computes as the model itself "
-                f"does, and not faster: {reason}",
+                f"does, and not faster: {reason}{_help(reason)}",
                 stacklevel=4,
             )
         return result
@@ -105,7 +106,7 @@ class Optimized(nn.Module):
                 "containers, types, numbers of axes, or values of what is no tensor"
             )
         if fast.guard is not None and not fast.guard.holds(tensors):
-            reason = "sizes for which the trace of the model does not hold"
+            reason = _SIZES
         return tensors, reason
 
     @contextmanager
@@ -302,6 +303,17 @@ class _Seen:
     def _stamp(self) -> tuple[int, int, list[int]]:
         versions = sum([t._version for t in self.tensors])
         return sum(map(len, self.hooks)), versions, [t.data_ptr() for t in self.tensors]
+
+
+def _help(reason: str) -> str:
+    """What makes such calls faster, if anything is known to."""
+    if reason != _SIZES:
+        return ""
+    return (
+        ". For these sizes make a copy of their own, winogen.torch.optimize(model, example), or "
+        "pad to sizes like the example's outside of the model; the report of optimize(..., "
+        "more_inputs=[...]) names beforehand the sizes that a copy leaves to the model"
+    )
 
 
 def _memory(tensor: Tensor) -> int:

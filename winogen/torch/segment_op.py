@@ -42,10 +42,9 @@ _NARROW = (torch.bfloat16, torch.float16)
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Within it a call compiles the kernels that it lacks.
+    """Within it a call plans, packs and compiles what it lacks.
 
-    Else torch computes a segment at a size that is new and lacks some, until another thread has
-    compiled them.
+    Else torch computes a segment at a size that is new, until another thread has done so.
     """
     before = _waits.set(True)
     try:
@@ -172,8 +171,7 @@ def _bound(segment: Segment, shapes: tuple[Shape, ...], threads: int) -> Bound |
     """The segment for these shapes, or None where torch computes: sizes, or no kernels yet."""
     waits = _waits.get() or is_every_layer()
     try:
-        if waits or segment.ready(shapes, threads):
-            return segment.bound(shapes, threads)
+        return (segment.bound if waits else segment.soon)(shapes, threads)
     except InvalidValue:
         if _output_shapes(segment, shapes) is not None:  # it is not the sizes
             raise

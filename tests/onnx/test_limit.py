@@ -1,0 +1,81 @@
+"""`optimize` of ONNX models with few seconds, by a clock that tests move."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import winogen.onnx
+from winogen.errors import InvalidType, InvalidValue
+from winogen.onnx import measuring, planning
+from winogen.onnx.rewrite import rewrite
+from winogen.tasks import limit
+
+from .nets import data
+from .test_measuring import SLOWER, chain, check
+
+CHANNELS = (4, 6, 8, 16)
+
+
+@pytest.fixture
+def now(clock, monkeypatch):
+    """Seconds, in a list: a layer takes ten of them to be measured."""
+    seconds = [0.0]
+    clock({"v1": SLOWER})  # the smallest
+    fake = measuring.duel
+
+    def ten_seconds(*args):
+        seconds[0] += 10
+        return fake(*args)
+
+    monkeypatch.setattr(measuring, "duel", ten_seconds)
+    monkeypatch.setattr(limit, "clock", lambda: seconds[0])
+    monkeypatch.setattr(limit, "is_every_layer", lambda: False)
+    monkeypatch.setenv("WINOGEN_WISDOM", "0")
+    return seconds
+
+
+@pytest.mark.parametrize("seconds, measured", [(0, []), (15, ["v5", "v3"])])
+def test_what_no_seconds_are_left_for_runs_as_predicted(now, session, seconds, measured):
+    net, model = chain(channels=CHANNELS)
+    result = rewrite(model, seconds=seconds)
+    assert list(result.layers) == measured
+    assert result.convolutions == 3 and len(result.predicted) == 3 - len(measured)
+    text = f"  {len(result.predicted)} layers run as predicted, since no seconds were left"
+    assert text in str(result) and result.whole and result.verdict.sizes
+    x = np.random.default_rng(2).standard_normal((2, 4, 12, 14), np.float32)
+    (ours,), (theirs,) = (
+        session(one).run(None, {"x": x}) for one in (result.model, rewrite(model).model)
+    )
+    assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+    check(net, model, result, session)
+
+
+def test_with_enough_seconds_nothing_is_predicted(now, session):
+    _, model = chain(channels=CHANNELS)
+    results = [rewrite(model, seconds=seconds) for seconds in (1e6, None)]
+    assert all(set(one.layers) >= {"v1", "v3", "v5"} and not one.predicted for one in results)
+    assert len({one.model.SerializeToString(deterministic=True) for one in results}) == 1
+    assert results[0].refusals == results[1].refusals != ()
+
+
+def test_a_session_that_plans_for_new_sizes_is_not_silent(session, monkeypatch):
+    net, model = chain(channels=(4, 6))
+    faster, said = winogen.onnx.optimize(model), []
+
+    @contextmanager
+    def lines(what):
+        said.append(what)
+        yield
+
+    monkeypatch.setattr(planning, "lines", lines)
+    running = session(faster)
+    for batch in (1, 1, 3):
+        running.run(None, {"x": data(net, batch, 4, 12, 14)})
+    assert said == ["planning and compiling for inputs of new sizes"] * 2
+
+
+@pytest.mark.parametrize("seconds, error", [(-1, InvalidValue), ("30", InvalidType)])
+def test_other_seconds_are_refused_before_the_model_is_read(seconds, error):
+    with pytest.raises(error, match=r"^seconds: got .*; allowed: None, or a number"):
+        winogen.onnx.optimize("no such file", seconds=seconds)
