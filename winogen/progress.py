@@ -159,10 +159,14 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """
     stream = stream or sys.stderr
     start, ended, hidden = time.monotonic(), threading.Event(), threading.Event()
-    if start - _Silence.ended > _CHAINED:
+    if not _shown and start - _Silence.ended > _CHAINED:
         _Silence.since = start
     latest: list[tuple[int, int, str]] = []
-    told = False
+    told, lock = False, threading.Lock()
+
+    def hide() -> None:
+        with lock:  # no line is on its way
+            hidden.set()
 
     def step(done: int, total: int, name: str) -> None:
         latest[:] = [(done, total, name)]
@@ -178,14 +182,16 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
                 continue  # somebody else has said something
             if time.monotonic() - start > _MINUTE:
                 pause = min(2 * pause, _LONGEST)
-            told, _Silence.since = True, time.monotonic()
-            print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
+            with lock:
+                if not hidden.is_set():
+                    told, _Silence.since = True, time.monotonic()
+                    print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
 
     thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
     thread.start()
     end = "stopped"
     try:
-        with _alone(hidden.set, hidden.clear):
+        with _alone(hide, hidden.clear):
             yield step
         end = "done"
     finally:
