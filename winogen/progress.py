@@ -188,19 +188,19 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
                     print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
 
     thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
-    thread.start()
     end = "stopped"
-    try:
-        with _alone(hide, hidden.clear):
+    with _alone(hide, hidden.clear):
+        thread.start()
+        try:
             yield step
-        end = "done"
-    finally:
-        ended.set()
-        thread.join()
-        _Silence.ended = time.monotonic()
-        if told:
-            _Silence.since = _Silence.ended
-            print(f"{what}: {end} ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
+            end = "done"
+        finally:
+            ended.set()
+            thread.join()
+            _Silence.ended = time.monotonic()
+            if told:
+                _Silence.since = _Silence.ended
+                print(f"{what}: {end} ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
 
 
 def line(what: str, seconds: float, state: tuple[int, int, str] | None = None) -> str:
