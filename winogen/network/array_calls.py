@@ -282,8 +282,8 @@ class _Call:
         if loops.function != "moments":
             return self._call(loops.function, *structs, here.at, self.output.at)
         pointers = ["NULL" if one is None else one.at for one in more]
-        added = map(spelled_double, (loops.epsilon, loops.margin))
-        return self._call("moments", *structs, *added, here.at, *pointers, self.output.at)
+        epsilon = spelled_double(loops.epsilon)
+        return self._call("moments", *structs, epsilon, here.at, *pointers, self.output.at)
 
     def _multiplied(self, loops: Product) -> Call:
         a, b = loops.operands

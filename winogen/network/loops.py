@@ -115,7 +115,6 @@ class Normalise:
     shift: Operand | None = None
     parameters: tuple[Along | None, ...] = ()  # how loops of the view go along scale and shift
     epsilon: float = 0.0  # added to the variance
-    margin: float = 0.0  # added to the deviation
     error: float = 16 * _ROUNDING
 
     @property
