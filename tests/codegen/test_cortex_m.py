@@ -17,10 +17,10 @@ from winogen.records.target import MICROCONTROLLERS
 
 STRICT = "-Wall -Wextra -Wconversion -Wpedantic -Wshadow -Werror".split()
 LAYER = ((1, 5, 9, 10), (6, 5, 3, 3))
-# What a layer may call: see docs/standalone.md. `__aeabi_` begins the names of what compilers of
-# ARM have for arithmetic that the CPU does not have.
+# What a layer may call: see docs/standalone.md. These begin the names of what compilers of
+# ARM have for arithmetic and jumps that the CPU does not have.
 ALLOWED = {"memcpy", "memset"}
-OWN = "__aeabi_"
+OWN = ("__aeabi_", "__gnu_thumb1_case_")
 
 KINDS = {
     "tiles": lambda isa: standalone(*LAYER, padding=1, algorithm="mcmr", isa=isa, name="made"),
