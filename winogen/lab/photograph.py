@@ -35,7 +35,7 @@ def photograph_or_drawing() -> np.ndarray:
     try:
         return photograph()
     except MissingPackage:
-        y, x = np.mgrid[-1:1:600j, -1:1:512j]
+        x, y = np.meshgrid(np.linspace(-1, 1, 512), np.linspace(-1, 1, 600))
         rings = np.sin(40 * np.hypot(x, y)) > 0
         return np.stack([rings, (6 * x + 4 * y) % 1, (y + 1) / 2]).astype(np.float32)
 
