@@ -86,7 +86,7 @@ def read(words):
             if output is not None:
                 return None
             output = next(left, None)
-        elif word.startswith("-o") or word.endswith((".h", ".s", ".cc", ".cpp", ".gch")):
+        elif word.startswith("-o") or word.endswith((".h", ".s", ".S", ".cc", ".cpp", ".gch")):
             return None
         elif word.endswith(".c") and not word.startswith("-"):
             sources.append(word)

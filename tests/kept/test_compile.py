@@ -76,6 +76,14 @@ def test_other_words_and_objects_are_other_compiles(gcc):
     assert gcc("main.o", "-o", "main")[2] == 6
 
 
+def test_what_assembly_takes_in_is_read_anew(gcc):
+    (gcc.folder / "data.S").write_text('.incbin "data.bin"\n')
+    for data in (b"one", b"two"):
+        (gcc.folder / "data.bin").write_bytes(data)
+        assert gcc("-c", "data.S", "-o", "data.o")[0] == 0
+        assert data in (gcc.folder / "data.o").read_bytes()
+
+
 def test_what_fails_fails_again(gcc):
     (gcc.folder / "number.h").write_text("#error no number\n")
     for _ in range(2):
