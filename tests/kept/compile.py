@@ -38,12 +38,9 @@ VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EX
 LIBRARIES = ("libgcc.a", "libc.a")  # one of each package that programs are linked from
 
 
-def main(name: str, here: str, store: str) -> None:
-    """Run the compiler ``name`` that is on the path beside ``here``, or repeat an earlier run."""
+def main(real: str, store: str) -> None:
+    """Run the compiler, or repeat an earlier run that is kept in the folder ``store``."""
     words = sys.argv[1:]
-    real = find(name, here)
-    if real is None:
-        sys.exit(f"{name}: not on the path any more")
     try:
         plan = read(words)
         # Kernels of the test cache are kept by winogen itself.
@@ -65,15 +62,6 @@ def main(name: str, here: str, store: str) -> None:
         with suppress(OSError):
             keep(kept, output, done.stderr)
     sys.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
-
-
-def find(name, here):
-    """Return the path of the compiler, which is not in the folder ``here``."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(folder, name)
-        if os.path.realpath(folder) != os.path.realpath(here) and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 def read(words):

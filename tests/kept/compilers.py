@@ -1,5 +1,6 @@
 """Compilers that remember what they made, first on the path of all tests; `compile` is one."""
 
+import hashlib
 import os
 import re
 import sys
@@ -16,13 +17,24 @@ PROGRAM = """#!{python} -IS
 import sys
 sys.path.insert(0, {code!r})
 from compile_{digest} import main
-main({name!r}, {here!r}, {store!r})
+main({real!r}, {store!r})
 """
+
+
+def _digest() -> str:
+    """Return what tells these programs from those of other clones with the same cache."""
+    text = (Path(__file__).parent / "compile.py").read_text("utf-8") + PROGRAM
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def folder_of_compilers() -> Path:
+    """Return the folder that comes first on the path of tests."""
+    return kept(f"compilers-{_digest()}")
 
 
 def install() -> None:
     """Put the folder of the compilers first on the path of this process and of those it starts."""
-    folder = kept("compilers")
+    folder = folder_of_compilers()
     others = [one for one in os.environ["PATH"].split(os.pathsep) if one and Path(one) != folder]
     _fill(folder, others)
     os.environ["PATH"] = os.pathsep.join((str(folder), *others))
@@ -30,30 +42,26 @@ def install() -> None:
 
 def without(path: str) -> str:
     """Return a PATH without that folder, for tests of compilers themselves."""
-    folder = str(kept("compilers"))
+    folder = str(folder_of_compilers())
     return os.pathsep.join(one for one in path.split(os.pathsep) if one != folder)
 
 
 def _fill(folder: Path, others: list[str]) -> None:
-    import hashlib
-
-    text = (Path(__file__).parent / "compile.py").read_text("utf-8")
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    text, digest = (Path(__file__).parent / "compile.py").read_text("utf-8"), _digest()
     code = kept("compilers.code")
     _write(code / f"compile_{digest}.py", text, 0o600)
-    names = {
-        name
-        for other in others
-        if os.path.isdir(other)
-        for name in os.listdir(other)
-        if NAMES.fullmatch(name) and os.access(os.path.join(other, name), os.X_OK)
-    }
+    # By their whole paths: what stands first on another path may call these here.
+    real: dict[str, str] = {}
+    for other in filter(os.path.isdir, others):
+        for name in filter(NAMES.fullmatch, os.listdir(other)):
+            path = os.path.join(other, name)
+            if os.access(path, os.X_OK):
+                real.setdefault(name, path)
     python = os.path.realpath(sys.executable)
-    where = {"here": str(folder), "store": str(kept("compiled")), "code": str(code)}
-    for name in names:
-        program = PROGRAM.format(python=python, digest=digest, name=name, **where)
-        _write(folder / name, program, 0o700)
-    for gone in {path.name for path in folder.iterdir()} - names:
+    where = {"store": str(kept("compiled")), "code": str(code), "python": python}
+    for name, path in real.items():
+        _write(folder / name, PROGRAM.format(real=path, digest=digest, **where), 0o700)
+    for gone in {path.name for path in folder.iterdir()} - set(real):
         with suppress(OSError):  # another process may have removed it, or is writing it
             if NAMES.fullmatch(gone):
                 (folder / gone).unlink()

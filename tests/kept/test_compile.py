@@ -32,7 +32,7 @@ def gcc(tmp_path, monkeypatch):
     monkeypatch.setenv("WINOGEN_TEST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", os.pathsep.join((str(behind), "/usr/bin", "/bin")))
     compilers.install()
-    assert shutil.which("gcc") == str(tmp_path / "cache" / "compilers" / "gcc")
+    assert shutil.which("gcc") == str(compilers.folder_of_compilers() / "gcc")
 
     def run(*words, folder=here):
         done = subprocess.run(["gcc", *words], cwd=folder, capture_output=True, text=True)
@@ -96,6 +96,16 @@ def test_another_compiler_is_another_compile(gcc, tmp_path):
     script = tmp_path / "bin" / "gcc"
     script.write_text(script.read_text() + "\n")
     assert gcc(*LINK)[2] == 2
+
+
+def test_a_compiler_of_another_path_may_call_it(gcc, tmp_path, monkeypatch):
+    """As the strict one of the tests of pages does."""
+    strict = tmp_path / "strict"
+    strict.mkdir()
+    (strict / "gcc").write_text(f'#!/bin/sh\nexec {shutil.which("gcc")} -Wextra "$@"\n')
+    (strict / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{strict}{os.pathsep}{os.environ['PATH']}")
+    assert gcc(*LINK)[0] == 0 and printed(gcc.folder) == "1\n"
 
 
 def test_what_was_not_used_for_longest_goes_first(gcc, tmp_path):
