@@ -35,9 +35,14 @@ class Values:
         return self.model.sizes[name][1].number
 
     def _is_map(self, name: str) -> bool:
-        """Whether a value is (N, C, H, W), or (N, C, D, H, W), of the right type with a known C."""
+        """Whether a value is (N, C, H, W), or (N, C, D, H, W), of the right type with a known C.
+
+        Constants are none: graphs have them as parameters of operators only.
+        """
         sizes = self.model.sizes.get(name)
         if sizes is None or len(sizes) not in (4, 5) or not sizes[1].known:
+            return False
+        if self.model.constant(name) is not None:
             return False
         return self.model.kind(name) in (self.kind, 0)
 

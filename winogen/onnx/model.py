@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
@@ -14,13 +15,16 @@ from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidValue
 from winogen.onnx.inference import SMALL, inferred
 from winogen.onnx.loading import computed, require
-from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
+from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
-_FOLDABLE = frozenset(
-    "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
-    "Transpose Unsqueeze".split()
+# What computes weights: each number by itself, or of no more numbers than are read.
+_OF_WEIGHTS = ACTIVE | frozenset(
+    "Abs Add Cast Concat Div Exp Flatten Log Max Min Mul Neg Pow Reciprocal ReduceL2 ReduceMean "
+    "ReduceSum Reshape Selu Slice Softsign Sqrt Squeeze Sub Sum Transpose Unsqueeze".split()
 )
+_FOLDABLE = _OF_WEIGHTS | {"ConstantOfShape", "Gather", "Range", "Shape"}
+_MOST = 1 << 24  # numbers of weights that are computed
 
 
 class Model:
@@ -109,20 +113,22 @@ class Model:
                     self._constants[name], self.constant_nodes[name] = value, node
 
     def _computed(self, node: Any) -> np.ndarray | None:
-        """What a node of small constants makes: exporters compute paddings and sizes that way."""
+        """What a node of constants makes: exporters compute paddings, sizes and weights that way.
+
+        None for what is not worth the memory.
+        """
         if node.op_type not in _FOLDABLE or node.domain not in STANDARD or len(node.output) != 1:
             return None
         inputs = [name for name in node.input if name]
         if not inputs or any(name not in self._constants for name in inputs):
             return None
         arrays = {name: self.constant(name) for name in inputs}
-        if sum(array.size for array in arrays.values() if array is not None) > SMALL:
-            return None
-        if _large(node.op_type, list(arrays.values())):
+        most = _MOST if node.op_type in _OF_WEIGHTS else SMALL
+        if _numbers(node.op_type, [array for array in arrays.values() if array is not None]) > most:
             return None
         opset = [self.onnx.helper.make_opsetid("", self.opset)]
         made = computed([node], arrays, node.output, opset)
-        if made is None or np.size(made[0]) > SMALL:
+        if made is None or np.size(made[0]) > most:
             return None
         return np.asarray(made[0])
 
@@ -343,15 +349,18 @@ def copied(message: Any) -> Any:
     return copy
 
 
-def _large(kind: str, arrays: list[Any]) -> bool:
-    """Whether a node makes more numbers of a few than sizes and paddings ever are."""
+def _numbers(kind: str, arrays: list[np.ndarray]) -> float:
+    """How many numbers a node reads or makes of constants, at most."""
+    count = float(sum(array.size for array in arrays))
     with suppress(TypeError, ValueError):  # of wrong inputs, which it refuses itself
         if kind == "ConstantOfShape":
-            return bool(np.prod(arrays[0], dtype=np.float64) > SMALL)
+            return max(count, np.prod(arrays[0], dtype=np.float64))
         if kind == "Range":
             start, limit, step = (float(array.reshape(())) for array in arrays)
-            return step == 0 or not (limit - start) / step <= SMALL
-    return False
+            return math.inf if step == 0 else max(count, (limit - start) / step)
+        shapes = np.broadcast_shapes(*(array.shape for array in arrays))
+        return max(count, math.prod(shapes))
+    return count
 
 
 def _names_read(graph: Any) -> set[str]:

@@ -219,16 +219,13 @@ class Patterns(Functions):
             one, other = other, one
         if sizes[other] not in (sizes[one], pixel_of(sizes[one])):
             return None
-        if any(self.model.constant(name) is not None for name in node.input):
-            return None
         return Match(Multiply(), (one, other))
 
     def _Add(self, node: Any) -> Match | None:
         one, other = node.input
         sizes = self.model.sizes
         if self._is_map(one) and self._is_map(other) and sizes[one] == sizes[other]:
-            constants = [name for name in (one, other) if self.model.constant(name) is not None]
-            return None if constants else Match(Add(), (one, other))
+            return Match(Add(), (one, other))
         return self._affine(node, factor=False) or self._pixel_added(node)
 
     def _pixel_added(self, node: Any) -> Match | None:
@@ -238,18 +235,13 @@ class Patterns(Functions):
                 continue
             sizes = self.model.sizes
             if sizes[other] == pixel_of(sizes[one]):
-                constant = self.model.constant(one) is not None
-                return None if constant or self.model.constant(other) is not None else (
-                    Match(Add(repeated=True), (one, other))
-                )  # fmt: skip
+                return Match(Add(repeated=True), (one, other))
         return None
 
     def _Sum(self, node: Any) -> Match | None:
         return self._Add(node) if len(node.input) == 2 else None
 
     def _Concat(self, node: Any) -> Match | None:
-        if any(self.model.constant(name) is not None for name in node.input):
-            return None
         if not all(map(self._is_map, node.input)):
             return None
         if not self._is_channels(self.model.attributes(node).get("axis"), node.input[0]):

@@ -129,6 +129,8 @@ def _why(model: Model, node: Any, kind: int) -> str:
         return f"numbers are {names(model.kind(node.output[0])).lower()}"
     if sizes is not None and len(sizes) not in (3, 4, 5):
         return f"{len(sizes) - 2}D"
+    if model.constant(node.input[0]) is not None:
+        return "its input never changes"
     for what, name in zip(("weights", "bias"), node.input[1:3]):
         if name in model.sparse:
             return f"its {what} are sparse"
