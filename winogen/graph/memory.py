@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from winogen.records.machine import LINE
@@ -27,18 +29,33 @@ def offsets(lives: Sequence[Life]) -> tuple[list[int], int]:
     """
     begins = [0] * len(lives)
     order = sorted(range(len(lives)), key=lambda i: (-lives[i].size, lives[i].first, i))
-    done: list[int] = []
+    # Of those that are placed, by steps: thousands of arrays mostly know few of each other.
+    alive, born = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for i in order:
         life = lives[i]
-        taken = sorted(
-            (begins[j], begins[j] + _rounded(lives[j].size))
-            for j in done
-            if lives[j].first <= life.last and life.first <= lives[j].last
-        )
+        during = [*alive[life.first]]
+        for step in range(life.first + 1, life.last + 1):
+            during += born[step]
+        taken = sorted((begins[j], begins[j] + _rounded(lives[j].size)) for j in during)
         begins[i] = _tightest(taken, _rounded(life.size))
-        done.append(i)
+        born[life.first].append(i)
+        for step in range(life.first, life.last + 1):
+            alive[step].append(i)
     total = max((b + _rounded(life.size) for b, life in zip(begins, lives)), default=0)
     return begins, total
+
+
+def least(lives: Sequence[Life]) -> int:
+    """Return the bytes that are alive at the same time, at most: no block can be smaller.
+
+    >>> least([Life(128, 0, 1), Life(128, 1, 2), Life(100, 2, 3)])
+    256
+    """
+    changes = [0] * (max((life.last for life in lives), default=0) + 2)
+    for life in lives:
+        changes[life.first] += life.size
+        changes[life.last + 1] -= life.size
+    return max(accumulate(changes))
 
 
 def _tightest(taken: list[tuple[int, int]], size: int) -> int:

@@ -86,6 +86,7 @@ class Steps:
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
         )
         self._carried = library if calling else None
+        self._moves: Library | None = None  # what only moves numbers
         self._kept: list[Any] = [library]  # what C points to
         fields = dict(self.ffi.typeof("winogen_step").fields)
         self._functions = [fields[name].type for name in ("run", "part")]
@@ -299,7 +300,9 @@ class Steps:
         struct, parts = planned.map_struct(self, step, part)
         # Of onnxruntime's operators only those that a library carries are for this target.
         target, dtype = planned.settings.target, planned.settings.dtype
-        library = self._carried or runtime.library(target, dtype)
+        if self._moves is None:  # to look it up takes longer than many a step
+            self._moves = self._carried or runtime.library(target, dtype)
+        library = self._moves
         self._kept += [struct, library]
         function = library.ffi.addressof(library.lib, f"winogen_map_part_{runtime.REALS[dtype]}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))

@@ -18,7 +18,7 @@ from winogen.graph.chains import Chain, strip_problem
 from winogen.graph.ir import Conv, Plain
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
-from winogen.graph.memory import Life, offsets
+from winogen.graph.memory import Life, least, offsets
 from winogen.graph.places import Buffer
 from winogen.graph.planning import Planned, lives_of, plan_steps
 from winogen.graph.settings import Settings
@@ -140,13 +140,6 @@ def _laid(planned: Planned) -> Schedule:
     ]
     everything = [*lives.values(), *needs]
     begins, total = offsets(everything)
-    least = max(
-        (
-            sum(life.size for life in everything if life.first <= number <= life.last)
-            for number in range(len(kernels))
-        ),
-        default=0,
-    )
     return Schedule(
         planned,
         kernels,
@@ -154,7 +147,7 @@ def _laid(planned: Planned) -> Schedule:
         dict(zip(lives, begins)),
         tuple(begins[len(lives) :]),
         max(total, 64),
-        least,
+        least(everything),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from winogen import extras
-from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.errors import InvalidType, InvalidValue, OutOfMemory, WinogenError
 from winogen.extras import MissingPackage
 from winogen.files import check_input
 from winogen.onnx.operators import OWN_DOMAIN
@@ -35,8 +35,14 @@ def require(name: str) -> Any:
 def load(source: Any) -> Any:
     """Return a ModelProto from one, or from the path of a file, its external data included.
 
-    Raises InvalidType, InvalidValue for a file that holds no model, and OSError.
+    Calls of the model's own functions are replaced by what these compute. Raises InvalidType,
+    InvalidValue for a file that holds no model, and OSError.
     """
+    return inlined(as_it_is(source))
+
+
+def as_it_is(source: Any) -> Any:
+    """Do the same, and leave functions."""
     onnx = require("onnx")
     if isinstance(source, onnx.ModelProto):
         for tensor in source.graph.initializer:
@@ -63,6 +69,22 @@ def load(source: Any) -> Any:
     return model
 
 
+def inlined(proto: Any) -> Any:
+    """Return a model without calls of its own functions, but those of another opset than its."""
+    if not proto.functions:
+        return proto
+    # The weights, which are not copied: functions read none of them by name.
+    light, weights = without(proto, "graph"), proto.graph.initializer
+    light.graph.CopyFrom(without(proto.graph, "initializer"))
+    stubs = ((tensor.name, tensor.data_type) for tensor in weights)
+    for name, kind in stubs:
+        light.graph.initializer.add(name=name, data_type=kind)
+    made = require("onnx.inliner").inline_local_functions(light)
+    del made.graph.initializer[:]
+    made.graph.initializer.extend(weights)
+    return made
+
+
 def original(source: Any) -> Any:
     """Return a model as `load` does; raises InvalidValue for one that was optimized before."""
     proto = load(source)
@@ -79,7 +101,7 @@ def naming_damage(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Make a function of a model refuse a damaged one with InvalidValue.
 
     A model whose fields contradict each other fails anywhere, with any exception. It is blamed only
-    if onnx's checker or onnxruntime refuses it, too.
+    if onnxruntime refuses it, too. Where memory is too small, OutOfMemory says so.
     """
 
     @wraps(function)
@@ -88,6 +110,8 @@ def naming_damage(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*args, **options)
         except (WinogenError, OSError):
             raise
+        except MemoryError as problem:
+            raise OutOfMemory(f"model: too little memory ({first_line(problem)})") from problem
         except Exception as problem:
             model = args[0] if args else next(iter(options.values()))
             # Neither of them reads texts that are none.
@@ -101,17 +125,28 @@ def naming_damage(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def fault(source: Any) -> str | None:
-    """Return what onnx's checker or onnxruntime says against a model; None if they accept it."""
+    """Return what speaks against a model that onnxruntime refuses; None if it takes it.
+
+    Where it is not installed, onnx's checker decides.
+    """
+    refusal = None
     try:
         proto = load(source)
-        require("onnx.checker").check_model(proto, full_check=True)
         if find_spec("onnxruntime") is not None:
-            new_session(proto, optimized=False)
+            try:
+                new_session(proto, optimized=False)
+            except Exception as problem:  # errors of its own
+                refusal = first_line(problem)
+            else:
+                return None
+        # It wants shapes of outputs, which nobody else needs.
+        known = require("onnx.shape_inference").infer_shapes(proto)
+        require("onnx.checker").check_model(known, full_check=True)
     except MissingPackage:
         raise
-    except Exception as problem:  # errors of their own
+    except Exception as problem:  # errors of its own
         return first_line(problem)
-    return None
+    return refusal
 
 
 def new_session(

@@ -46,16 +46,21 @@ class Model:
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def _check_reads(self) -> None:
-        """Raise ValueError where a value is read before a node makes it: that is no model."""
+        """Raise InvalidValue where a value is read before a node makes it: that is no model."""
         made = {value.name for value in self.graph.input}
         made |= {tensor.name for tensor in self.graph.initializer}
         made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
         for node in self.graph.node:
             if not made.issuperset(self.reads(node)):
-                raise ValueError(f"{node.name or node.op_type} reads what no node before it makes")
+                raise InvalidValue(
+                    f"model: got the node {node.name or node.op_type}, which reads what no node "
+                    "before it makes; allowed: nodes in an order in which they can be computed"
+                )
             made.update(node.output)
         if not made.issuperset(value.name for value in self.graph.output):
-            raise ValueError("an output is made by no node")
+            raise InvalidValue(
+                "model: got an output that no node makes; allowed: outputs that the model makes"
+            )
 
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()

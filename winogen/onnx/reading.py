@@ -59,6 +59,7 @@ def read(
     swallowed: set[tuple[str, ...]] = set()
     stays = dict[str, Stays]()
     nodes = list(model.graph.node)
+    functions = {(one.domain, one.name) for one in model.proto.functions}
     for place, node in enumerate(nodes):
         match = narrow.matches.get(node.output[0]) if node.output else None
         if match is None and id(node) in narrow.taken:
@@ -71,6 +72,9 @@ def read(
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
+        elif (node.domain, node.op_type) in functions:
+            why = "a function of the model, of another opset than its, which is not looked into"
+            refusals.append(f"{node.name or node.output[0]}: {why}")
         elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             stays[node.output[0]] = Stays(node.name or node.output[0], why)

@@ -19,7 +19,7 @@ from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
 from winogen.graph import Convolution, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
-from winogen.onnx.loading import naming_damage, original, require
+from winogen.onnx.loading import as_it_is, naming_damage, original, require
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model, copied
 from winogen.onnx.proof import Verdict, compare
@@ -193,10 +193,13 @@ def rewrite(
             raise InvalidValue(f"tolerance: got {tolerance}; allowed: None or a number below 1")
     if threads is not None:
         threads = arguments.threads(threads)
-    model = Model(original(model_or_path), input_shapes)
+    given = as_it_is(model_or_path)
+    model = Model(original(given), input_shapes)
     check_nodes(model)
     with limited(most):
-        return _rewritten(model, tolerance, threads)
+        result = _rewritten(model, tolerance, threads)
+    # As it was, functions and all.
+    return replace(result, model=given) if result.is_original else result
 
 
 def _rewritten(model: Model, tolerance: float | None, threads: int | None) -> Rewritten:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
                 f"samples: got number {number} with {', '.join(sample) or 'nothing'}; allowed: "
                 f"{', '.join(inputs)}"
             )
-        arrays = {name: np.asarray(value) for name, value in sample.items()}
+        arrays = {name: _array(value, name, number) for name, value in sample.items()}
         for name, array in arrays.items():
             try:
                 finite = np.isfinite(array).all()
@@ -84,6 +85,18 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
                     "finite numbers"
                 )
         yield arrays
+
+
+def _array(value: Any, name: str, number: int) -> np.ndarray:
+    """A sample's value of an input; raises InvalidType where it is no array of numbers."""
+    with suppress(ValueError):  # of lists of several lengths
+        array = np.asarray(value)
+        if array.dtype.kind not in "OSU":
+            return array
+    raise InvalidType(
+        f"samples: got number {number} with {name} of type {type(value).__name__}; allowed: arrays "
+        "of numbers"
+    )
 
 
 def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
