@@ -31,10 +31,11 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     >>> [(piece.ours, len(piece.graph.nodes)) for piece in cut(Graph(("x",), nodes, ("d",)))]
     [(True, 2), (False, 1), (True, 1)]
     """
+    excluded = set(excluded)
     theirs = {
         id(node)
         for node in graph.nodes
-        if isinstance(node.op, (Opaque, QConv)) or not set(excluded).isdisjoint(node.outputs)
+        if isinstance(node.op, (Opaque, QConv)) or not excluded.isdisjoint(node.outputs)
     }
     while True:
         levels = _levels(graph, theirs)

@@ -41,6 +41,7 @@ def fuse(graph: Graph) -> Graph:
     """
     uses = graph.uses
     nodes: dict[str, Node] = {}  # by their first output, in order
+    order = {node.outputs[0]: n for n, node in enumerate(graph.nodes) if node.outputs}
     for place, node in enumerate(graph.nodes):
         if isinstance(node.op, Activation):
             before = nodes.get(node.inputs[0])
@@ -50,7 +51,7 @@ def fuse(graph: Graph) -> Graph:
                 op = replace(op, activation=node.op.activation)
                 node = replace(before, op=op, outputs=node.outputs)
         elif isinstance(node.op, Add) and not node.op.repeated:
-            node = _added(node, nodes, uses)
+            node = _added(node, nodes, uses, order)
         elif isinstance(node.op, GroupNorm) and not node.add:
             before = nodes.get(node.inputs[0])
             if before and uses[node.inputs[0]] == 1 and before.op == Add(repeated=True):
@@ -66,12 +67,11 @@ def _takes(node: Node, activation: ActivationSpec) -> bool:
     return isinstance(node.op, Convolution) and node.op.activation is None and not node.add_after
 
 
-def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
-    """The convolution in place of the Add; or the Add."""
+def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int], order: dict[str, int]) -> Node:
+    """The convolution in place of the Add; or the Add. ``order``: of values in the graph."""
     first, second = node.inputs
     if first == second:
         return node
-    order = {name: place for place, name in enumerate(nodes)}
     best: tuple[bool, int, str, str] | None = None
     for mine, other in ((first, second), (second, first)):
         before = nodes.get(mine)

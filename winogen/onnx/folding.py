@@ -44,7 +44,9 @@ def folded(proto: Any, opset: int) -> Any:
         result = require("onnx").load(path)
     used = {node.domain for node in result.graph.node}
     entries = [entry for entry in result.opset_import if entry.domain in (*STANDARD, *used)]
-    kept = [type(entry)(domain=entry.domain, version=entry.version) for entry in entries]
+    # Both names of the standard's may be there, of which onnxruntime's tools take one.
+    versions = {"" if one.domain in STANDARD else one.domain: one.version for one in entries}
     del result.opset_import[:]
-    result.opset_import.extend(kept)
+    for domain, version in versions.items():
+        result.opset_import.add(domain=domain, version=version)
     return result

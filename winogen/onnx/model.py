@@ -64,15 +64,19 @@ class Model:
 
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()
-        for entry in self.proto.opset_import:
-            if entry.domain in STANDARD:
-                if not OLDEST_OPSET <= entry.version <= newest:
-                    raise InvalidValue(
-                        f"model: got opset {entry.version}; allowed: {OLDEST_OPSET} to {newest}, "
-                        f"which onnx {self.onnx.__version__} knows"
-                    )
-                return int(entry.version)
-        raise InvalidValue("model: got none of ONNX's own operators; allowed: an opset of them")
+        versions = {one.version for one in self.proto.opset_import if one.domain in STANDARD}
+        if not versions:
+            raise InvalidValue("model: got none of ONNX's own operators; allowed: an opset of them")
+        if len(versions) > 1:
+            listed = " and ".join(map(str, sorted(versions)))
+            raise InvalidValue(f"model: got opsets {listed} of ONNX's own operators; allowed: one")
+        (version,) = versions
+        if not OLDEST_OPSET <= version <= newest:
+            raise InvalidValue(
+                f"model: got opset {version}; allowed: {OLDEST_OPSET} to {newest}, "
+                f"which onnx {self.onnx.__version__} knows"
+            )
+        return int(version)
 
     def _fixed(self, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         inputs = {value.name: declared(value) for value in self.graph.input}

@@ -200,6 +200,8 @@ def _refusal(model: Model, node: Any) -> str | None:
     weight = arrays[0]
     if weight.dtype != np.float32:
         return f"numbers are {weight.dtype}"
+    if not weight.size:
+        return "its weights have no numbers"
     if not all(np.isfinite(array).all() for array in arrays):
         return "its weights are not finite"
     products = int(np.prod(weight.shape[1:]))

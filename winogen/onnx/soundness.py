@@ -131,7 +131,7 @@ def parts_of(model: Model, proto: Any) -> list[Part]:
             part = Part([], [], [])
             parts.append(part)
         part.nodes.append(node)
-        part.inputs += _others(reads, {*constants, *homes, *part.inputs})
+        part.inputs += _others(reads, constants, homes, part.inputs)
         for name in filter(None, node.output):
             if name in known:
                 part.outputs.append(name)
@@ -140,5 +140,5 @@ def parts_of(model: Model, proto: Any) -> list[Part]:
     return parts
 
 
-def _others(names: Iterable[str], known: Container[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name not in known]
+def _others(names: Iterable[str], *known: Container[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if not any(name in some for some in known)]

@@ -174,7 +174,7 @@ class Writer:
         results: Sequence[str],
     ) -> None:
         """A node of many layers that reads and makes these maps."""
-        inputs = list(maps_read)
+        inputs = dict.fromkeys(maps_read)  # in their order
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
@@ -192,23 +192,22 @@ class Writer:
                 for what, array in numbers.items()
                 if array is not None
             }
-            for tensor in arrays.values():
-                if tensor not in inputs:
-                    inputs.append(tensor)
+            inputs |= dict.fromkeys(arrays.values())
             layers.append({"step": step, "activation": name, "parameters": parameters, **arrays})
         between = sorted(buffer for buffer in counts if buffer[0] == "arena")
         made = [("output", i) for i in range(len(results))] + between
         number: dict[Buffer, int] = {("input", i): i for i in range(len(maps_read))}
         number |= {buffer: len(inputs) + i for i, buffer in enumerate(made)}
+        constants = {name: i for i, name in enumerate(inputs)}
         deep: dict[str, Any] = {}  # what only nodes of volumes have
         if any(len(step.shape) == 5 for step in steps):
             deep["deep"] = [n for step in steps for n in _deep(step)]
         self._add(
             "Segment",
-            inputs,
+            list(inputs),
             results,
             results[0],
-            layers=[n for layer in layers for n in _numbers(layer, inputs, number)],
+            layers=[n for layer in layers for n in _numbers(layer, constants, number)],
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
             parameters=[p for layer in layers for p in layer["parameters"]],
@@ -442,13 +441,13 @@ def _activation(spec: Any) -> tuple[str, tuple[float, ...], np.ndarray | None]:
 
 
 def _numbers(
-    layer: dict[str, Any], inputs: list[str], number: Mapping[Buffer, int]
+    layer: dict[str, Any], constants: Mapping[str, int], number: Mapping[Buffer, int]
 ) -> tuple[int, ...]:
     """Return a layer as it stands in the attribute `layers`: see csrc/runtime/segment_nodes.h."""
     step: Step = layer["step"]
 
     def array(name: str) -> int:
-        return inputs.index(layer[name]) if name in layer else NOWHERE
+        return constants[layer[name]] if name in layer else NOWHERE
 
     def place(where: Place | None) -> tuple[int, int]:
         return (NOWHERE, 0) if where is None else (number[where.buffer], where.channel)
