@@ -46,7 +46,7 @@ class Model:
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def _check_reads(self) -> None:
-        """Raise InvalidValue where a value is read before a node makes it: that is no model."""
+        """Raise InvalidValue where a value is read before a node makes it, or made twice."""
         made = {value.name for value in self.graph.input}
         made |= {tensor.name for tensor in self.graph.initializer}
         made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
@@ -56,7 +56,10 @@ class Model:
                     f"model: got the node {node.name or node.op_type}, which reads what no node "
                     "before it makes; allowed: nodes in an order in which they can be computed"
                 )
-            made.update(node.output)
+            for name in filter(None, node.output):
+                if name in made:
+                    raise InvalidValue(f"model: got {name} made twice; allowed: each value once")
+                made.add(name)
         if not made.issuperset(value.name for value in self.graph.output):
             raise InvalidValue(
                 "model: got an output that no node makes; allowed: outputs that the model makes"
