@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.graph.memory import Life, offsets
+from winogen.graph.memory import Life, least, offsets
 from winogen.records.machine import LINE
 
 lives = st.builds(
@@ -27,6 +27,7 @@ def test_no_two_live_arrays_overlap(arrays):
     busiest = max(
         (sum(a.size for a in arrays if a.first <= t <= a.last) for t in range(18)), default=0
     )
+    assert busiest == least(arrays)
     assert busiest <= total <= sum(-(-a.size // LINE) * LINE for a in arrays)
 
 
@@ -39,3 +40,24 @@ def test_a_small_array_takes_the_tightest_gap():
     arrays = [Life(640, 0, 9), Life(320, 0, 1), Life(128, 2, 9), Life(128, 3, 9)]
     begins, total = offsets(arrays)
     assert total == 960 and begins[0] == 0 and begins[1] == 640
+
+
+class Counted(Life):
+    """Counts how often anybody asks how large such arrays are."""
+
+    asked = 0
+
+    @property
+    def size(self):
+        Counted.asked += 1
+        return self[0]
+
+
+def test_arrays_of_other_times_take_no_time():
+    """A chain twice as long takes twice the work, though no array is larger than others."""
+    counts = []
+    for steps in (1000, 2000):
+        Counted.asked = 0
+        offsets([Counted(640, i, i + 1) for i in range(steps)])
+        counts.append(Counted.asked)
+    assert 0 < counts[1] < 2.1 * counts[0]

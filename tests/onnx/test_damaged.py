@@ -9,7 +9,8 @@ from kernels.turns import first
 from onnx import TensorProto, helper
 
 import winogen.onnx
-from winogen.errors import InvalidValue, WinogenError
+from winogen import lowrank
+from winogen.errors import InvalidType, InvalidValue, OutOfMemory, WinogenError
 from winogen.onnx import loading
 from winogen.onnx.rewrite import rewrite
 
@@ -167,7 +168,33 @@ def test_a_fault_of_winogens_is_not_blamed_on_the_model(monkeypatch, library):
     with pytest.raises(KeyError, match="ours"):
         winogen.onnx.optimize(model)
     assert loading.fault(model) is None
+    model.graph.output[0].type.tensor_type.ClearField("shape")  # which exporters leave out
+    with pytest.raises(KeyError, match="ours"):
+        winogen.onnx.optimize(model)
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     with pytest.raises(InvalidValue, match="model: got one, which is damaged"):
         winogen.onnx.optimize(model)
     onnx.checker.check_model(net.model("v0"))
+
+
+def test_too_little_memory_is_no_fault_of_a_model(monkeypatch, library):
+    net = Net()
+    model = net.model(net.conv("x", 4, 4))
+
+    def huge(*arguments):
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr("winogen.onnx.rewrite.read", huge)
+    with pytest.raises(OutOfMemory, match="too little memory.*9 EiB"):
+        winogen.onnx.optimize(model)
+
+
+@pytest.mark.parametrize("sample", ("x", None, [[1], [1, 2]], {"x": "x"}))
+def test_samples_that_are_no_numbers(sample):
+    net = Net()
+    model = net.model(net.conv("x", 4, 4))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(InvalidType, match="samples: got number 0 with x of type"):
+        winogen.onnx.quantize(model, [sample])
+    with pytest.raises(InvalidType, match="samples: got number 0 with x of type"):
+        lowrank.compress(model, [sample] * 6, budget="products:2x")

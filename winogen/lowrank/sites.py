@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.problem import Layer
+from winogen.errors import VerificationError
 from winogen.lowrank.exporting import conv_node
 from winogen.lowrank.form import Form
 from winogen.onnx.folding import folded
@@ -17,6 +18,7 @@ from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.padding import same
 from winogen.onnx.samples import Sample, run
 from winogen.onnx.sizes import STANDARD
+from winogen.onnx.soundness import new_complaint
 
 OPSET = 13
 
@@ -138,7 +140,9 @@ class Net:
         kept = [tensor for tensor in proto.graph.initializer if tensor.name in read]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
-        require("onnx.checker").check_model(proto)
+        fault = new_complaint(proto, self.proto)
+        if fault is not None:
+            raise VerificationError(f"compress: made no model ({fault})")
         return proto
 
 

@@ -93,11 +93,16 @@ def fault_of(model: Model, proto: Any) -> str | None:
         return f"its outputs {', '.join(missing)} are not made"
     if proto.ByteSize() > MOST_BYTES:  # too large for the checker
         return None
-    why = _checked(proto)
-    return None if why is None or _checked(model.proto) is not None else why
+    return new_complaint(proto, model.proto)
 
 
-def _checked(proto: Any) -> str | None:
+def new_complaint(proto: Any, original: Any) -> str | None:
+    """Return what onnx's checker says against a model made of another, if that has no fault."""
+    why = _complaint(proto)
+    return None if why is None or _complaint(original) is not None else why
+
+
+def _complaint(proto: Any) -> str | None:
     try:
         require("onnx.checker").check_model(proto)
     except Exception as problem:  # errors of its own

@@ -10,8 +10,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any, NamedTuple
 
 import torch
@@ -301,7 +302,7 @@ def silence() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):  # export prints graphs
             warnings.simplefilter("ignore")
             yield
     finally:
