@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.errors import InvalidValue
 from winogen.lowrank.factors import Factors, decompose, first_weight, second_weight
 from winogen.lowrank.fitting import covariance, refit
 from winogen.lowrank.form import FIRSTS, Form
@@ -76,8 +77,14 @@ class Walk:
 def factored(site: Site, images: Maps) -> Factors:
     """Return factors for images, of the order with fewer products, of equals columns first.
 
-    Their vectors are rounded to float32, as they are kept.
+    Their vectors are rounded to float32, as they are kept. Raises InvalidValue for images that are
+    not finite.
     """
+    if not all(np.isfinite(image).all() for image in images):
+        raise InvalidValue(
+            f"inputs: got such for which what {site.name} reads is not finite; allowed: inputs "
+            "that the model computes without overflow"
+        )
     form = min((Form.of(site.layer, first) for first in FIRSTS), key=lambda one: one.products(1))
     found = decompose(form, site.weight, covariance(form, site.layer, images))
     return replace(found, left=found.left.astype(np.float32), right=found.right.astype(np.float32))

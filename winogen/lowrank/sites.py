@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.problem import Layer
-from winogen.errors import VerificationError
+from winogen.errors import InvalidValue, VerificationError
 from winogen.lowrank.exporting import conv_node
 from winogen.lowrank.form import Form
 from winogen.onnx.folding import folded
@@ -54,6 +54,8 @@ class Net:
         model = Model(self.proto)
         self.nodes = list(self.proto.graph.node)
         self.outputs = [value.name for value in self.proto.graph.output]
+        if not self.outputs:
+            raise InvalidValue("model: got one without outputs; allowed: one at least")
         self._arrays = {tensor.name: tensor for tensor in self.proto.graph.initializer}
         self._reads = [model.reads(node) for node in self.nodes]
         places = [
@@ -93,7 +95,9 @@ class Net:
         )  # fmt: skip
         name = node.name or node.output[0]
         obstacle = "padding varies" if is_same and max(stride) > 1 else ""
-        if min(layer.kernel) == 1:  # a low rank gains nothing
+        if not np.isfinite(weight).all():
+            obstacle = "its weights are not finite"
+        elif min(layer.kernel) == 1:  # a low rank gains nothing
             obstacle = "taps along one axis"
         return Site(
             place, name, layer, weight, bias, node.input[0], node.output[0], shape, obstacle
