@@ -79,7 +79,13 @@ def inlined(proto: Any) -> Any:
     stubs = ((tensor.name, tensor.data_type) for tensor in weights)
     for name, kind in stubs:
         light.graph.initializer.add(name=name, data_type=kind)
-    made = require("onnx.inliner").inline_local_functions(light)
+    try:
+        made = require("onnx.inliner").inline_local_functions(light)
+    except MissingPackage:
+        raise
+    except Exception as problem:  # errors of its own
+        why = first_line(problem)
+        raise InvalidValue(f"model: got functions that onnx cannot put in ({why})") from problem
     del made.graph.initializer[:]
     made.graph.initializer.extend(weights)
     return made

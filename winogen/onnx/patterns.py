@@ -44,7 +44,6 @@ _TAKING = (
     "LayerNormalization",
     "MatMul",
 )
-_AUTO_PADS = ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID")
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
@@ -76,7 +75,7 @@ class Patterns(Functions):
     def _filters(self, node: Any) -> tuple[np.ndarray, np.ndarray | None] | None:
         """The weights of a convolution, with as many axes as what it reads, and its bias.
 
-        None where they may change, or are not what the node says of them.
+        None where they may change.
         """
         weight = self._array(node.input[1])
         bias = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
@@ -84,14 +83,6 @@ class Patterns(Functions):
         if weight is None or weight.ndim != len(sizes) or min(weight.shape) == 0:
             return None
         if bias is None and len(node.input) > 2 and node.input[2]:
-            return None
-        values = self.model.attributes(node)
-        if tuple(values.get("kernel_shape", weight.shape[2:])) != weight.shape[2:]:
-            return None
-        steps = [values[name] for name in ("strides", "dilations") if name in values]
-        if any(len(some) != weight.ndim - 2 or min(some) < 1 for some in steps):
-            return None
-        if values.get("auto_pad", "NOTSET") not in _AUTO_PADS:
             return None
         return weight, bias
 
@@ -107,8 +98,6 @@ class Patterns(Functions):
         if padding is None or groups < 1 or weight.shape[0] % groups:
             return None
         if weight.shape[1] * groups != self.model.sizes[node.input[0]][1].number:
-            return None
-        if bias is not None and bias.shape != weight.shape[:1]:
             return None
         op = Conv(weight, bias, stride, padding, dilation, groups)
         return Match(op, (node.input[0],))
@@ -133,8 +122,6 @@ class Patterns(Functions):
         padding = tuple(end for one in ends for end in one[:2])
         more = tuple(one.more for one in ends)
         ours = ordinary(weight, groups)
-        if bias is not None and bias.shape != ours.shape[:1]:
-            return None
         op = ConvTranspose(ours, bias, stride, padding, more, groups, dilation)
         return None if op.is_sparse else Match(op, (node.input[0],))
 
@@ -148,8 +135,6 @@ class Patterns(Functions):
         if auto == "NOTSET":
             pads = values.get("pads", (0,) * (2 * rank))
             return _by_axis(pads) if len(pads) == 2 * rank and min(pads) >= 0 else None
-        if auto not in _AUTO_PADS:
-            return None
         sides: list[int] = []
         for axis in range(rank):
             size, step = self.model.sizes[node.input[0]][2 + axis], stride[axis]

@@ -74,7 +74,7 @@ def read(
             swallowed |= {tuple(inner.output) for inner in match.within}
         elif (node.domain, node.op_type) in functions:
             why = "a function of the model, of another opset than its, which is not looked into"
-            refusals.append(f"{node.name or node.output[0]}: {why}")
+            stays[node.output[0]] = Stays(node.name or node.output[0], why)
         elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             stays[node.output[0]] = Stays(node.name or node.output[0], why)
