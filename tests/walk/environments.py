@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
+from kept.compilers import folder_of_compilers
 
 ROOT = Path(__file__).parents[2]
 # Signs of an error that nobody wrote for a user.
@@ -47,7 +48,7 @@ class Environment:
         kept = {name: os.environ[name] for name in names}
         folders = [str(self.python.parent), "/usr/local/bin", "/usr/bin", "/bin"]
         if not self.user:  # the compilers that remember what they made
-            folders.insert(1, str(kept("compilers")))
+            folders.insert(1, str(folder_of_compilers()))
         path = os.pathsep.join(folders)
         return {**kept, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", **more}
 
