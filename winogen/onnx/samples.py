@@ -88,14 +88,11 @@ def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
 
 
 def _array(value: Any, name: str, number: int) -> np.ndarray:
-    """A sample's value of an input; raises InvalidType where it is no array of numbers."""
-    with suppress(ValueError):  # of lists of several lengths
-        array = np.asarray(value)
-        if array.dtype.kind not in "OSU":
-            return array
+    """A sample's value of an input; raises InvalidType for lists of several lengths."""
+    with suppress(ValueError):
+        return np.asarray(value)
     raise InvalidType(
-        f"samples: got number {number} with {name} of type {type(value).__name__}; allowed: arrays "
-        "of numbers"
+        f"samples: got number {number}, for which {name} is no array; allowed: numbers"
     )
 
 
