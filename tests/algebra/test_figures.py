@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 import winogen
-from winogen.algebra import Algebraic, BilinearAlgorithm, cook_toom, winograd
+from winogen.algebra import Algebraic, BilinearAlgorithm, cook_toom, nest, winograd
 from winogen.algebra.figures import condition
 from winogen.errors import InvalidValue
 from winogen.program.summation import summation
@@ -31,6 +31,12 @@ def test_condition_numbers_are_those_of_the_pseudo_inverse(name):
             wanted = np.linalg.norm(rows, order) * np.linalg.norm(inverse, order)
             assert value == pytest.approx(wanted, rel=1e-9), (kind, order)
         assert isinstance(found.infinity, Fraction | Algebraic)
+
+
+def test_condition_numbers_print_as_floats():
+    f = cook_toom(6, 3, "1/4, -1/4, 5/7, -5/7, 7/5, -7/5, 4, -4")
+    assert repr(f.condition["input"]) == "Condition(spectral=73.9965, infinity=132.032)"
+    assert len(str(f.condition)) < 200 and isinstance(f.condition["input"].infinity, Fraction)
 
 
 def test_condition_numbers_by_hand():
@@ -69,7 +75,37 @@ def test_operations_are_counted_once(monkeypatch):
 
 def test_latex_is_read_back():
     f = ALGORITHMS["irrational"]
-    *comments, at, g, bt = f.latex().splitlines()
-    assert comments[0] == "% F(2, 4): 0, 1, sqrt(2), -sqrt(2), inf"
-    for line, name, matrix in ((at, "A^T", f.AT), (g, "G", f.G), (bt, "B^T", f.BT)):
-        assert line == f"{name} = {sympy.latex(matrix, mat_str='bmatrix', mat_delim='')}"
+    lines = f.latex().splitlines()
+    assert lines[0] == "% F(2, 4): 0, 1, sqrt(2), -sqrt(2), inf"
+    assert equation(f.latex()) == [
+        f"{name}={sympy.latex(matrix, mat_str='bmatrix', mat_delim='')}".replace(" ", "")
+        for name, matrix in (("A^T", f.AT), ("G", f.G), ("B^T", f.BT))
+    ]
+
+
+def equation(text: str) -> list[str]:
+    """The equations of a text, without white space."""
+    lines = "".join(line for line in text.splitlines() if not line.startswith("%"))
+    return [
+        f"{part}\\end{{bmatrix}}".replace(" ", "") for part in lines.split("\\end{bmatrix}")[:-1]
+    ]
+
+
+@pytest.mark.parametrize("m", [2, 6, 13])
+def test_latex_fits_a_page(m):
+    f = cook_toom(m, 3)
+    text = f.latex()
+    assert max(map(len, text.splitlines())) <= 100
+    whole = [sympy.latex(matrix, mat_str="bmatrix", mat_delim="") for matrix in (f.AT, f.G, f.BT)]
+    assert [part.split("=")[1] for part in equation(text)] == [t.replace(" ", "") for t in whole]
+
+
+def test_notebooks_show_matrices():
+    f = cook_toom(2, 3)
+    shown = f._repr_latex_()
+    assert shown.startswith(
+        "$\\displaystyle \\begin{aligned} A^T &= \\begin{bmatrix} 1 & 1 & 1 & 0"
+    )
+    assert shown.count("bmatrix") == 6 and "\n" not in shown and shown.endswith("{aligned}$")
+    assert nest(f, cook_toom(4, 3))._repr_latex_().count("bmatrix") == 12
+    assert cook_toom(20, 3)._repr_latex_() is None  # wider than a page: its repr is shown

@@ -103,12 +103,21 @@ def test_an_order_of_summation_is_shown_and_used(winogen):
 
 
 def test_latex_holds_the_matrices(winogen):
-    lines = winogen("derive", 2, 3, "--format", "latex").stdout.splitlines()
+    text = winogen("derive", 2, 3, "--format", "latex").stdout
     f = cook_toom(2, 3)
-    for line, matrix in zip(lines[2:], (f.AT, f.G, f.BT)):
-        body = line.split(r"\begin{bmatrix}")[1].split(r"\end{bmatrix}")[0]
+    bodies = text.split(r"\begin{bmatrix}")[1:]
+    assert len(bodies) == 3
+    for body, matrix in zip(bodies, (f.AT, f.G, f.BT)):
+        body = body.split(r"\end{bmatrix}")[0]
         rows = [row.split("&") for row in body.split(r"\\")]
         assert sympy.Matrix([[number(entry) for entry in row] for row in rows]) == matrix
+
+
+@pytest.mark.parametrize("m,r,noted", [(4, 3, False), (7, 3, True)])
+def test_derive_says_what_float16_has_no_room_for(winogen, m, r, noted):
+    lines = winogen("derive", m, r, "--matrices").stdout.splitlines()
+    notes = [line for line in lines if line.startswith("  in float16       transformed filter:")]
+    assert bool(notes) == noted and max(map(len, lines)) <= 120
 
 
 def number(text: str) -> sympy.Rational:

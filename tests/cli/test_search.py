@@ -42,6 +42,29 @@ def test_points_that_must_or_must_not_be_there(winogen):
         assert "0" in entry["candidate"]["points"] and "inf" not in entry["candidate"]["points"]
 
 
+def test_float16_ranks_by_what_it_has_room_for(winogen, refused):
+    few = ("search", 6, 3, "--no-zero", "--no-infinity", "--keep", 4, "--trials", 200)
+    few = (*few, "--height", 5, "--dtype", "float16", "--json")
+    best, better = (json.loads(winogen(*few, *more).stdout)[0] for more in ((), ("--scalings",)))
+    assert best["mean"] < 0.012  # the best in float32, with points up to 4, have 0.17
+    assert better["mean"] < best["mean"] and "output" in better["candidate"]
+    assert "dtype: got 'int8'" in refused(*FEW, "--dtype", "int8")
+    assert "fused: got True with float64" in refused(*FEW, "--dtype", "float64", "--fused")
+    text = refused("search", 16, 3, "--height", 4, "--starts", 1, "--dtype", "float16")
+    assert "dtype: got float16, in which every candidate for F(16, 3) overflows" in text
+
+
+def test_a_winner_that_underflows_has_a_note(winogen, monkeypatch):
+    from winogen.cli import search as command
+    from winogen.numerics.search import Candidate, Search
+
+    points = ("1/4", "-1/4", "5/7", "-5/7", "7/5", "-7/5", "4", "-4")
+    notes = command._notes(Search(6, 3, settings={"dtype": "float16"}), Candidate(6, 3, points))
+    assert len(notes) == 1 and notes[0].startswith("transformed filter: numbers of about")
+    monkeypatch.setattr(command, "_notes", lambda question, candidate: notes)
+    assert f"note on the first: {notes[0]}" in " ".join(winogen(*FEW).stdout.split("\n"))
+
+
 def test_refusals(refused, tmp_path):
     assert "families: got 'odd'" in refused("search", 3, 3, "--families", "odd")
     assert "n = m + r - 1 = 5" in refused("search", 3, 3, "--zero", "--infinity")

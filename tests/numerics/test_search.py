@@ -60,7 +60,12 @@ def test_batches_are_winograd():
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"filters": "float64", "fused": True, "channels": 64, "distribution": "normal"}],
+    [
+        {},
+        {"filters": "float64", "fused": True, "channels": 64, "distribution": "normal"},
+        {"dtype": "float16"},
+        {"dtype": "float16", "filters": "float64", "distribution": "normal"},
+    ],
 )
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize("m", [3, 6, 12])

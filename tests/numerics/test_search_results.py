@@ -99,7 +99,6 @@ def test_results_that_no_search_writes(path, task, results):
         assert path.read_bytes() == content
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
 def test_what_tasks_return_can_be_read_again(path):
     narrow = {**DEFAULTS, "dtype": "float16"}
     scaled = {**CANDIDATE, "input": ["100000", "1", "1", "1"], "output": ["1"] * 4}

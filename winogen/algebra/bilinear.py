@@ -8,13 +8,16 @@ a stride s, y[i] = sum_k g[k] d[s*i+k] on n = s (m - 1) + r inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from winogen.algebra.decomposition import Decomposition, check_shape
 from winogen.algebra.figures import Condition, Operations, condition
+from winogen.algebra.latex import displayed, equations
 from winogen.algebra.maps import correlation, polynomial_product, relabel
 from winogen.algebra.moduli import Modulus, parse_moduli
 from winogen.algebra.points import Point, check_size, check_stride, parse_points
@@ -122,26 +125,39 @@ class BilinearAlgorithm:
         return rounded(self.at), rounded(self.g), rounded(self.bt)
 
     def latex(self) -> str:
-        r"""Return A^T, G and B^T as LaTeX, a line for each, after two lines of comment.
+        r"""Return A^T, G and B^T as LaTeX, after two lines of comment.
+
+        A row of a matrix is a line, or as many as it takes with at most 100 columns.
 
         >>> from winogen.algebra import cook_toom
         >>> print(cook_toom(1, 2).latex())
         % F(1, 2):
         % y = A^T \left[ (G g) \odot (B^T d) \right]
-        A^T = \begin{bmatrix}1 & 1\end{bmatrix}
-        G = \begin{bmatrix}1 & 0\\0 & 1\end{bmatrix}
-        B^T = \begin{bmatrix}1 & 0\\0 & 1\end{bmatrix}
+        A^T = \begin{bmatrix}
+          1 & 1
+        \end{bmatrix}
+        G = \begin{bmatrix}
+          1 & 0 \\
+          0 & 1
+        \end{bmatrix}
+        B^T = \begin{bmatrix}
+          1 & 0 \\
+          0 & 1
+        \end{bmatrix}
         """
-        import sympy
-
         origin = ", ".join(_texts(self.moduli or self.points or ()))
-        lines = [
-            f"% F({self.m}, {self.r}){self._strided}: {origin}".rstrip(),
-            r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
-        ]
-        for name, rows in (("A^T", self.AT), ("G", self.G), ("B^T", self.BT)):
-            lines.append(f"{name} = {sympy.latex(rows, mat_str='bmatrix', mat_delim='')}")
-        return "\n".join(lines)
+        head = f"F({self.m}, {self.r}){self._strided}: {origin}".rstrip()
+        lines = wrap(head, 100, initial_indent="% ", subsequent_indent="%   ")
+        lines.append(r"% y = A^T \left[ (G g) \odot (B^T d) \right]")
+        return "\n".join([*lines, *equations(self._named)])
+
+    def _repr_latex_(self) -> str | None:
+        """What notebooks show."""
+        return displayed(self._named)
+
+    @property
+    def _named(self) -> tuple[tuple[str, Matrix], ...]:
+        return ("A^T", self.at), ("G", self.g), ("B^T", self.bt)
 
     @cached_property
     def operations(self) -> dict[str, Operations]:
@@ -263,6 +279,27 @@ class BilinearAlgorithm:
             g=tuple(tuple(f * c for c in row) for row, f in zip(self.g, factors["filter"])),
             bt=tuple(tuple(f * c for c in row) for row, f in zip(self.bt, factors["input"])),
         )
+
+    def balanced(self) -> BilinearAlgorithm:
+        """Scale rows of B^T and of G by powers of 2 to norms near 1; A^T takes the rest.
+
+        Transformed numbers are then about as large as the data, as formats with few bits of
+        exponent want it. Other rounding errors stay the same, for sums in the same order.
+
+        >>> from winogen.algebra import cook_toom
+        >>> f = cook_toom(4, 3, "0, 1, -1, 4, -4, inf")
+        >>> [float(abs(row[0])) for row in f.g[2:]]  # doctest: +ELLIPSIS
+        [0.033..., 0.002..., 0.002..., 0.0]
+        >>> largest = [float(max(map(abs, row))) for row in f.balanced().g[2:]]
+        >>> [round(size, 2) for size in largest], f.balanced().verify()
+        ([0.53, 1.07, 1.07, 1.0], True)
+        """
+
+        def factors(rows: Matrix) -> list[Scalar]:
+            norms = (math.hypot(*(float(c) for c in row)) for row in rows)
+            return [as_scalar(2) ** -round(math.log2(norm)) for norm in norms]
+
+        return self.scale(input=factors(self.bt), filter=factors(self.g))
 
     def transpose(self) -> BilinearAlgorithm:
         """Return the algorithm of the transposed problem, by the matrix-exchange theorem.

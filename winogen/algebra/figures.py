@@ -51,6 +51,10 @@ class Condition(NamedTuple):
     spectral: float  # by the 2-norm: the largest singular value over the smallest, in float64
     infinity: Scalar  # by the infinity norm, the largest sum of |entries| of a row: exact
 
+    def __repr__(self) -> str:
+        """Both as floats: an exact one may have many digits."""
+        return f"Condition(spectral={self.spectral:.6g}, infinity={float(self.infinity):.6g})"
+
 
 def condition(matrix: Matrix) -> Condition:
     """Return the condition numbers of a matrix of full rank.
@@ -61,7 +65,7 @@ def condition(matrix: Matrix) -> Condition:
         The matrix has a smaller rank than rows and columns.
 
     >>> condition(((as_scalar(3), as_scalar(0)), (as_scalar(0), as_scalar(1))))
-    Condition(spectral=3.0, infinity=Fraction(3, 1))
+    Condition(spectral=3, infinity=3)
     """
     import numpy
 

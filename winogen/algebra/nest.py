@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.decomposition import Decomposition, times
+from winogen.algebra.latex import displayed
 from winogen.algebra.maps import correlation
 from winogen.algebra.scalar import Matrix, Scalar
 from winogen.errors import InvalidType, InvalidValue, VerificationError
@@ -71,6 +72,18 @@ class BilinearAlgorithm2D:
             except VerificationError as error:
                 raise VerificationError(f"{axis}: {error}") from None
         return True
+
+    def _repr_latex_(self) -> str | None:
+        """What notebooks show."""
+        return displayed(
+            (title, matrix)
+            for name, axis in (("h", self.h), ("w", self.w))
+            for title, matrix in (
+                (f"A_{name}^T", axis.at),
+                (f"G_{name}", axis.g),
+                (f"B_{name}^T", axis.bt),
+            )
+        )
 
     def __call__(self, g: Sequence[Sequence[Scalar]], d: Sequence[Sequence[Scalar]]) -> Matrix:
         """Return the outputs (m_h x m_w), exactly, of a filter (r_h x r_w) and inputs (n_h x n_w).

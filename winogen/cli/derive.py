@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from enum import Enum
 from fractions import Fraction
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
@@ -363,6 +364,8 @@ def _text(
         "  verified         y = A^T [(G g) * (B^T d)] gives y[i] = sum_k "
         f"g[k] d[{first}+k] exactly",
     ]
+    for note in _notes(algorithm):
+        lines += wrap(note, 100, initial_indent="  in float16       ", subsequent_indent=" " * 19)
     if order != "program":
         lines.append(f"  order            {order}: every row of the matrices is summed on its own")
     for kind, matrix in algorithm.matrices.items():
@@ -391,6 +394,13 @@ def _text(
         text = routine(programs[kind], source_letter, target)
         lines += [f"  {equation}" for equation in text.equations]
     return "\n".join(lines)
+
+
+def _notes(algorithm: BilinearAlgorithm) -> tuple[str, ...]:
+    """What float16 has too few bits of exponent for, on numbers uniform in (-1, 1)."""
+    from winogen.numerics import estimate
+
+    return estimate(algorithm, dtype="float16", order="naive").notes
 
 
 def _stages(stages: Stages) -> list[list[str]]:

@@ -22,6 +22,7 @@ EXAMPLE = (
     "Example: winogen search 4 3\n\n"
     "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl "
     "--seconds 600 --jobs -1\n\n"
+    "Example: winogen search 6 3 --dtype float16 --scalings\n\n"
     "Example: winogen search 4 5 --families pairs,quadratic --objective pareto"
 )
 
@@ -68,6 +69,12 @@ def search(
     filters: str = typer.Option(
         None, metavar="float64", help="float64 transforms filters so; default as everything else."
     ),
+    dtype: str = typer.Option(
+        "float32",
+        metavar="NAME",
+        help="Arithmetic and storage: float32, float64, float16, bfloat16. In float16 numbers "
+        "underflow and overflow; --scalings scales rows against it.",
+    ),
     fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
     seed: int = typer.Option(0, help="Of all random numbers."),
     seconds: float = typer.Option(
@@ -109,6 +116,7 @@ def search(
             "distribution": distribution,
             "filters": filters,
             "fused": fused,
+            **({} if dtype == "float32" else {"dtype": dtype}),
         },
         seed=seed,
         seconds=seconds,
@@ -188,8 +196,19 @@ def _print(question: Search, entries: Sequence[Found]) -> None:
             highlight=False,
         )
     best = entries[0].candidate
+    for note in _notes(question, best):
+        typer.echo(f"\nnote on the first: {note}")
     option, values = _origin(best)
     typer.echo(f"\nwinogen derive {question.m} {question.r} --{option} '{','.join(values)}'")
+
+
+def _notes(question: Search, candidate: Candidate) -> tuple[str, ...]:
+    """What is to be known of a candidate in a format of few bits of exponent."""
+    from winogen.numerics import estimate
+    from winogen.numerics.search.run import DEFAULTS
+
+    settings = {**DEFAULTS, **question.settings}
+    return estimate(candidate.algorithm, dims=question.dims, **settings).notes
 
 
 def _toml(question: Search, entry: Found) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from winogen.errors import InvalidValue
 from winogen.numerics.samples import Samples
+from winogen.numerics.watched import Watched
 from winogen.records import Precision
 from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
 from winogen.rounding.formats import Arithmetic
@@ -43,7 +44,8 @@ class Measurement:
     """Errors of one algorithm over many trials; ``print`` shows them.
 
     ``mean`` is the figure of the literature: sum of |error| over a tile, divided by its outputs,
-    averaged over trials; its 95 % confidence interval is mean ± ``half_width``.
+    averaged over trials; its 95 % confidence interval is mean ± ``half_width``. Where an output
+    overflows, its error is infinite.
     """
 
     mean: float
@@ -58,6 +60,8 @@ class Measurement:
     ranges: dict = field(compare=False)  # stage -> the largest |value| in it
     settings: dict  # the arguments of `measure`
     errors: np.ndarray = field(compare=False)  # (m_h, m_w, trials), signed
+    # What the format's exponent had too few bits for, stage by stage.
+    notes: tuple[str, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -83,6 +87,7 @@ class Measurement:
             ("max / max", f"{self.relative_max:.3e}"),
             ("ulps", f"{self.ulp_median:.2f} median, {self.ulp_mean:.2f} mean"),
             *((f"max {stage}", f"{value:.3g}") for stage, value in self.ranges.items()),
+            *(("note", note) for note in self.notes),
         ]
         head = "{algorithm}, {dims}D, {channels} channels, {dtype}, {order}, {distribution}"
         return "\n".join(
@@ -213,26 +218,28 @@ def measure(
     channels, trials = samples.channels, samples.trials
 
     rng = np.random.default_rng(seed)
-    ranges: dict[str, float] = {}
-
-    def watch(stage: str, array: np.ndarray) -> None:
-        ranges[stage] = max(ranges.get(stage, 0.0), float(np.max(np.abs(array), initial=0.0)))
-
+    watch = Watched(stages)
     errors, references, ulps = [], [], []
     chunk = max(1, min(trials, _CHUNK // (channels * math.prod(tile))))
     for first in range(0, trials, chunk):
         count = min(chunk, trials - first)
         g, d = samples.draw(rng, first, count)
         truth: Any = exactly(g, d, stride)
-        errors.append(truth.errors(run(g, d, watch)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = run(g, d, watch)
+        # Numbers that overflow are infinite or none at all: so are their errors.
+        finite = np.isfinite(outputs)
+        errors.append(np.where(finite, truth.errors(np.where(finite, outputs, 0)), np.inf))
         references.append(truth.values)
         ulps.append(np.abs(errors[-1]) / stages.arrays.ulp(truth.values))
     return _summary(
         np.concatenate(errors, -1),
         np.concatenate(references, -1),
         np.concatenate(ulps, -1),
-        ranges,
+        watch.ranges,
         {"algorithm": _text(algorithm), **settings, **samples.settings()},
+        # The kernels of a precision scale what they narrow.
+        watch.notes() if precision is None else (),
     )
 
 
@@ -249,12 +256,18 @@ def _runner(algorithm: Any, dims: int, order: str, rounding: Rounding) -> Runner
 
 
 def _summary(
-    errors: np.ndarray, references: np.ndarray, ulps: np.ndarray, ranges: dict, settings: dict
+    errors: np.ndarray,
+    references: np.ndarray,
+    ulps: np.ndarray,
+    ranges: dict,
+    settings: dict,
+    notes: tuple[str, ...],
 ) -> Measurement:
     sizes = np.abs(errors)
     per_tile = sizes.mean((0, 1))
     trials = per_tile.size
-    deviation = per_tile.std(ddof=1) if trials > 1 else math.inf
+    spread = trials > 1 and np.isfinite(per_tile).all()
+    deviation = per_tile.std(ddof=1) if spread else math.inf
     return Measurement(
         mean=float(per_tile.mean()),
         half_width=float(1.96 * deviation / math.sqrt(trials)),
@@ -268,6 +281,7 @@ def _summary(
         ranges=ranges,
         settings=settings,
         errors=errors,
+        notes=notes,
     )
 
 

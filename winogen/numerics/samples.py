@@ -99,7 +99,13 @@ def _own(
     if not np.isfinite(array).all():
         raise InvalidValue(f"{name}: got numbers that are not finite; allowed: finite numbers")
     array = array.reshape(*array.shape[:2], *size)
-    return storage.round(array.transpose(1, 2, 3, 0))
+    stored = storage.round(array.transpose(1, 2, 3, 0))
+    if not np.isfinite(stored).all():
+        raise InvalidValue(
+            f"{name}: got numbers of up to {np.abs(array).max():.3g}; allowed: at the most "
+            f"{storage.largest:.3g}, as {storage} has"
+        )
+    return stored
 
 
 def _agreed(name: str, asked: int | None, counts: dict[str, int], default: int) -> int:

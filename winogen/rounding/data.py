@@ -88,7 +88,10 @@ class _Drawn:
         elif not np.isfinite(values).all():
             got = "returned numbers that are not finite"
         else:
-            return number_format.round(values)
+            stored = number_format.round(values)
+            if np.isfinite(stored).all():
+                return stored
+            got = f"returned numbers above {number_format.largest:.3g}, the most of {number_format}"
         raise InvalidValue(
             f"distribution: got {self.name}, which {got}; allowed: finite numbers of the shape "
             f"asked for, {tuple(shape)}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.program import Program
 from winogen.program.evaluate import execute, round_scalar
 from winogen.records import NUMBERS
@@ -52,6 +52,25 @@ class Format:
     def unit(self) -> float:
         """The unit roundoff, the largest relative error of one rounding."""
         return 2.0 ** (1 - self.bits if self.rounding == "cut" else -self.bits)
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest number with all bits of the significand.
+
+        >>> FORMATS["float16"].smallest_normal == 2.0**-14, FORMATS["float16"].largest
+        (True, 65504.0)
+        """
+        return 2.0 ** (2 - (1 << (self.exponent - 1)))
+
+    @property
+    def step(self) -> float:
+        """The distance of neighbours below that number."""
+        return self.smallest_normal * 2.0 ** (1 - self.bits)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        return (2 - 2.0 ** (1 - self.bits)) * 2.0 ** ((1 << (self.exponent - 1)) - 1)
 
     @property
     def emulated(self) -> bool:
@@ -255,11 +274,16 @@ def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> For
     """
     if isinstance(name, Format):
         return name
-    key = name if isinstance(name, str) else np.dtype(name).name
-    floating = [entry.name for entry in FORMATS.values() if entry.floating]
-    if key not in floating:
-        raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(floating)}")
-    return FORMATS[key]
+    floating = ", ".join(entry.name for entry in FORMATS.values() if entry.floating)
+    try:
+        key = name if isinstance(name, str) else np.dtype(name).name
+    except TypeError:
+        raise InvalidType(f"{argument}: got {name!r}; allowed: {floating}") from None
+    if key in FORMATS and FORMATS[key].floating:
+        return FORMATS[key]
+    if key.lstrip("u").startswith("int"):
+        floating += "; integers round nowhere: winogen.fixed.integral"
+    raise InvalidValue(f"{argument}: got {name!r}; allowed: {floating}")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ import numpy as np
 from winogen.errors import InvalidValue
 from winogen.records import Precision
 from winogen.rounding.data import Distribution, Draw, distribution_of, stated_variances
-from winogen.rounding.formats import Format
+from winogen.rounding.exponents import Axis, Data, Losses, direct_losses, losses
+from winogen.rounding.formats import FORMATS, Format
 from winogen.rounding.joined import Join
 from winogen.rounding.linear import RoundedProgram, rounding_variance
 from winogen.rounding.stages import Stages
@@ -48,6 +49,9 @@ class Estimate:
     relative_l2: float  # expected root mean square error over root mean square output
     worst_l2: float  # the same for the output of a tile with the largest error
     relative_max: float  # expected max |error| / max |output| of a layer
+    # What the format's exponent has too few bits for, stage by stage; such errors are in the
+    # figures, which are infinite where numbers overflow.
+    notes: tuple[str, ...] = ()
 
 
 def estimate(
@@ -68,6 +72,9 @@ def estimate(
     """Estimate what ``measure`` finds for the same arguments.
 
     Within a factor of 2 of the measured mean for the whole catalog, within 20 % for most of it.
+    Numbers that are too small or too large for a format count, but not with a ``precision``: its
+    kernels scale what they narrow.
+
     Raises what ``measure`` raises, and InvalidValue for a distribution of unstated variance.
 
     >>> from winogen.algebra import cook_toom
@@ -83,6 +90,13 @@ def estimate(
     # Of the inputs: what is independent between them, and what is the same for all, their mean.
     weights = {"independent": input_variance, "ones": drawn_from.input_mean**2}
     weights = {moment: weight for moment, weight in weights.items() if weight}
+    lost = None
+    if precision is None:
+        moments = filter_variance, input_variance, drawn_from.input_mean
+        lost = _lost(algorithm, dims, order, stages, Data(*moments, channels), fused)
+        if lost.overflows:
+            inf = math.inf
+            return Estimate(inf, inf, inf, inf, lost.notes(0.0))
     growth = 1.0
     sides: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # variances of errors and of outputs
     if isinstance(algorithm, Direct):
@@ -105,6 +119,10 @@ def estimate(
         error, output = sides[moment]
         errors = errors + weight * filter_variance * error
         outputs = outputs + weight * filter_variance * output
+    notes: tuple[str, ...] = ()
+    if lost is not None:
+        notes = lost.notes(errors)
+        errors = errors + lost.errors
     # Errors of normal data grow with the number of outputs as the outputs themselves do.
     largest = growth * math.sqrt(np.max(errors) / np.mean(outputs))
     if stages.arrays.bits < stages.transform.bits:
@@ -116,7 +134,33 @@ def estimate(
         relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),
         worst_l2=float(math.sqrt(np.max(errors) / np.mean(outputs))),
         relative_max=largest,
+        notes=notes,
     )
+
+
+def _lost(
+    algorithm: Algorithms | Direct,
+    dims: int,
+    order: str,
+    stages: Stages,
+    data: Data,
+    fused: bool,
+) -> Losses:
+    """What is lost in formats with few bits of exponent."""
+    if isinstance(algorithm, Direct):
+        return direct_losses(stages, algorithm.r**dims, data)
+    axes = axes_of(algorithm, dims, order)
+    h, w = (_matrices(axis) for axis in axes)
+    join = Join.of(axes, stages.transform, fused) if is_joined(axes) else None
+    return losses(h, w, stages, data, join)
+
+
+@lru_cache(maxsize=256)
+def _matrices(axis: TileAxis) -> Axis:
+    """The matrices that the programs of an axis compute."""
+    exact = FORMATS["float64"]
+    bt, g, at = (program.matrix for program in _rounded(axis, exact, exact, False))
+    return Axis(at, g, bt)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
 from winogen.rounding.data import DISTRIBUTIONS
+from winogen.rounding.formats import Arithmetic, format_named
 from winogen.rounding.variance import estimate
 from winogen.tasks import Executor, halving
 
@@ -82,8 +83,9 @@ class Search:
             )
         # What cannot be is said before any work: the structures, and what is measured.
         structures(self.m, self.r, self.families, self.zero, self.infinity)
-        smallest = cook_toom(1, 1)
-        estimate(smallest, dims=self.dims, **{**DEFAULTS, **self.settings})
+        settings = {**DEFAULTS, **self.settings}
+        estimate(cook_toom(1, 1), dims=self.dims, **settings)
+        Arithmetic(format_named(settings["dtype"]), settings["fused"])
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,11 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
     settings = {**DEFAULTS, **wanted.settings}
     clock = _Clock(wanted.seconds)
     candidates = _proposals(wanted, settings, execute, clock)
+    if not candidates:
+        raise InvalidValue(
+            f"dtype: got {settings['dtype']}, in which every candidate for F({wanted.m}, "
+            f"{wanted.r}) overflows; allowed: a type with more bits of exponent, or fewer outputs"
+        )
     survivors = _halve(wanted, settings, candidates, execute, clock)
     if wanted.scalings:
         work = [tasks.scale_task(c, wanted.dims, settings) for c in survivors]

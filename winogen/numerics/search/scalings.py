@@ -1,6 +1,7 @@
 """Row scalings that lower the error: free factors between B^T, G and A^T of the same algorithm.
 
-Factors that are powers of 2 change nothing in floating point. Others matter by the constants they
+Factors that are powers of 2 change nothing in floating point, but where few bits of exponent make
+numbers too small or too large. Others matter by the constants they
 turn into powers of 2, since multiplying by a power of 2 does not round.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from winogen.numerics.search.batch import Matrices
 from winogen.numerics.search.candidate import Candidate
-from winogen.numerics.search.screen import screen
+from winogen.numerics.search.screen import counts_exponents, screen
 
 _SWEEPS = 2
 
@@ -32,8 +33,14 @@ def scale_for_error(candidate: Candidate, dims: int, settings: dict) -> Candidat
     """
     algorithm = candidate.algorithm
     arrays = list(algorithm.arrays())
-    chosen = [(Fraction(1), Fraction(1))] * algorithm.products  # of B^T and of A^T
+    chosen: list[tuple] = [(Fraction(1), Fraction(1))] * algorithm.products  # of B^T and of A^T
     best = float(screen(_batch(arrays), dims, settings)[0])
+    if counts_exponents(settings):
+        balanced = algorithm.balanced()
+        error = float(screen(_batch(balanced.arrays()), dims, settings)[0])
+        if error < best:
+            best, arrays = error, list(balanced.arrays())
+            chosen = _factors(algorithm, balanced)
     for _ in range(_SWEEPS):
         before = best
         for rows in _alike(algorithm):
@@ -58,6 +65,19 @@ def scale_for_error(candidate: Candidate, dims: int, settings: dict) -> Candidat
 
 def _batch(arrays: Sequence[np.ndarray]) -> Matrices:
     return Matrices(*(a[None] for a in arrays))
+
+
+def _factors(algorithm: BilinearAlgorithm, scaled: BilinearAlgorithm) -> list[tuple]:
+    """By what the rows of B^T and the columns of A^T were multiplied."""
+    sides = (
+        (algorithm.bt, scaled.bt),
+        (tuple(zip(*algorithm.at)), tuple(zip(*scaled.at))),
+    )
+    return list(zip(*([_ratio(*rows) for rows in zip(*side)] for side in sides)))
+
+
+def _ratio(before: Sequence, after: Sequence) -> Any:
+    return next(b / a for a, b in zip(before, after) if a != 0)
 
 
 def _alike(algorithm: BilinearAlgorithm) -> list[list[int]]:

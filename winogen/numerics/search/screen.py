@@ -12,8 +12,10 @@ import numpy as np
 
 from winogen.numerics.search.batch import Matrices
 from winogen.rounding.data import distribution_of, stated_variances
-from winogen.rounding.formats import Format, format_named
+from winogen.rounding.exponents import Axis, Data, losses
+from winogen.rounding.formats import FORMATS, Format, format_named
 from winogen.rounding.linear import rounding_variance
+from winogen.rounding.stages import Stages
 from winogen.rounding.variance import Moments, chain_variance, propagate
 
 _AT_ONCE = 128  # candidates whose arrays stay in cache
@@ -32,6 +34,11 @@ def screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
+def counts_exponents(settings: dict) -> bool:
+    """Whether the format may underflow or overflow, as those with few bits of exponent do."""
+    return format_named(settings["dtype"]).exponent < FORMATS["float32"].exponent
+
+
 def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     drawn_from = distribution_of(settings["distribution"])
     number_format = format_named(settings["dtype"])
@@ -43,10 +50,17 @@ def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     local += channels * stored
     filter_variance, input_variance = stated_variances(drawn_from)
     scale = filter_variance * (input_variance + drawn_from.input_mean**2)
-    axis = _moments(found, unit, number_format, settings["fused"], exact_filters)
     with np.errstate(all="ignore"):  # a hopeless candidate may overflow
+        axis = _moments(found, unit, number_format, settings["fused"], exact_filters)
         errors, _ = propagate(axis if dims == 2 else _nothing(), axis, channels, local)
-        mean = math.sqrt(2 / math.pi * scale) * np.sqrt(errors).mean((-1, -2))
+        errors = scale * errors
+        if counts_exponents(settings):
+            stages = Stages.of(settings["dtype"], filters=settings["filters"])
+            data = Data(filter_variance, input_variance, drawn_from.input_mean, channels)
+            width, one = Axis(found.at, found.g, found.bt), np.ones((1, 1))
+            height = width if dims == 2 else Axis(one, one, one)
+            errors = errors + losses(height, width, stages, data).errors
+        mean = math.sqrt(2 / math.pi) * np.sqrt(errors).mean((-1, -2))
     return np.where(np.isfinite(mean), mean, np.inf)
 
 

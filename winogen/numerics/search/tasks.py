@@ -6,7 +6,6 @@ that a result on disk stands for the work.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -93,11 +92,7 @@ def _measure(task: dict) -> dict:
         seed=task["seed"],
         **task["settings"],
     )
-    # Narrow formats overflow, and infinity - infinity is no number: such errors are infinite.
-    mean, half_width = (
-        math.inf if math.isnan(value) else value for value in (errors.mean, errors.half_width)
-    )
-    return {"mean": mean, "half_width": half_width}
+    return {"mean": errors.mean, "half_width": errors.half_width}
 
 
 def _scale(task: dict) -> dict:
