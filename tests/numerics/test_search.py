@@ -76,6 +76,15 @@ def test_the_screen_is_the_estimate(m, dims, settings):
     assert rough == pytest.approx(exact, rel=0.06)
 
 
+def test_the_screen_knows_what_float16_has_no_room_for():
+    far = "1/4, -1/4, 5/7, -5/7, 7/5, -7/5, 4, -4"
+    batch = batch_of([Fraction(p) for p in far.split(",")])
+    rough = screen(matrices(6, 3, batch), 2, {**DEFAULTS, "dtype": "float16"})[0]
+    assert rough == pytest.approx(estimate(cook_toom(6, 3, far), dtype="float16").mean, rel=0.06)
+    huge = screen(matrices(16, 3, batch_of(range(18))), 2, {**DEFAULTS, "dtype": "float16"})
+    assert np.isinf(huge).all()
+
+
 # ---- spaces --------------------------------------------------------------------------------------
 
 

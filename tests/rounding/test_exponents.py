@@ -58,6 +58,39 @@ def test_balanced_rows_cure_it():
     assert estimate(f, order="naive").mean == pytest.approx(plain, rel=1e-12)
 
 
+LOW = cook_toom(4, 3).scale(filter=[Fraction(1, 2**17)] * 6, input=[2**12] * 6)
+LOW_INPUTS = cook_toom(4, 3).scale(input=[Fraction(1, 2**20)] * 6, filter=[2**12] * 6)
+# Whole numbers, so that this input transform loses nothing, and large products.
+LOW_OUTPUTS = cook_toom(4, 3, "0, 1, -1, 2, -2, inf").scale(
+    input=[96] * 6, output=[Fraction(1, 96)] * 6
+)
+STAGES = {
+    "filters as they are stored": (cook_toom(6, 3, FAR), {"filters": "float64"}),
+    "inputs as they are stored": ((LOW_INPUTS, cook_toom(1, 1)), {"transforms": "float32"}),
+    "filters along the height": ((LOW, cook_toom(1, 1)), {}),
+    "filters along the width": ((cook_toom(1, 1), LOW), {}),
+    "inputs along the height": ((LOW_INPUTS, cook_toom(1, 1)), {}),
+    "inputs along the width": ((cook_toom(1, 1), LOW_INPUTS), {}),
+    "products": (Direct(2, 3), {"distribution": scaled(1e-6)}),
+    "outputs along the height": (
+        (LOW_OUTPUTS, cook_toom(1, 1)),
+        {"distribution": scaled(1e-6), "filters": "float64"},
+    ),
+    "outputs along the width": (
+        (cook_toom(1, 1), LOW_OUTPUTS),
+        {"distribution": scaled(1e-6), "filters": "float64"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_counts(name):
+    algorithm, options = STAGES[name]
+    seen = measure(algorithm, dtype="float16", trials=600, **options).relative_l2
+    expected = estimate(algorithm, dtype="float16", **options).relative_l2
+    assert 0.01 < expected < 1 and expected == pytest.approx(seen, rel=0.25)
+
+
 SETTINGS = [
     {"filters": "float64"},
     {"fused": True, "channels": 16, "distribution": "normal"},
