@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
 import tomllib
 
+import winogen as package
 from winogen.codegen.catalog import Entry, generate
 
 FEW = ("search", 3, 3, "--keep", 6, "--trials", 500, "--height", 4)
@@ -44,14 +46,32 @@ def test_points_that_must_or_must_not_be_there(winogen):
 
 def test_float16_ranks_by_what_it_has_room_for(winogen, refused):
     few = ("search", 6, 3, "--no-zero", "--no-infinity", "--keep", 4, "--trials", 200)
-    few = (*few, "--height", 5, "--dtype", "float16", "--json")
-    best, better = (json.loads(winogen(*few, *more).stdout)[0] for more in ((), ("--scalings",)))
+    few = (*few, "--height", 5, "--dtype", "float16")
+    best, better = (
+        json.loads(winogen(*few, "--json", *more).stdout)[0] for more in ((), ("--scalings",))
+    )
     assert best["mean"] < 0.012  # the best in float32, with points up to 4, have 0.17
     assert better["mean"] < best["mean"] and "output" in better["candidate"]
+    text = winogen(*few, "--scalings").stdout.split("in Python:\n")[1]
+    assert eval(text, {"winogen": package}).points
     assert "dtype: got 'int8'" in refused(*FEW, "--dtype", "int8")
     assert "fused: got True with float64" in refused(*FEW, "--dtype", "float64", "--fused")
     text = refused("search", 16, 3, "--height", 4, "--starts", 1, "--dtype", "float16")
     assert "dtype: got float16, in which every candidate for F(16, 3) overflows" in text
+
+
+@pytest.mark.parametrize(
+    "origin", [{"points": ("0", "1", "-1", "inf")}, {"moduli": ("x", "x^2+1", "inf")}]
+)
+def test_scaled_rows_are_printed_as_python(origin):
+    from winogen.cli.search import _python
+    from winogen.numerics.search import Candidate
+
+    plain = Candidate(2, 3, **origin)
+    products = plain.multiplications
+    factors = {"input": ("2/3",) * products, "output": ("5",) * products}
+    scaled = Candidate(2, 3, **origin, **factors)
+    assert eval(_python(scaled), {"winogen": package}) == scaled.algorithm != plain.algorithm
 
 
 def test_a_winner_that_underflows_has_a_note(winogen, monkeypatch):

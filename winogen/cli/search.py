@@ -200,6 +200,18 @@ def _print(question: Search, entries: Sequence[Found]) -> None:
         typer.echo(f"\nnote on the first: {note}")
     option, values = _origin(best)
     typer.echo(f"\nwinogen derive {question.m} {question.r} --{option} '{','.join(values)}'")
+    if best.output is not None and not counted:
+        typer.echo(f"\nwith its rows scaled, in Python:\n{_python(best)}")
+
+
+def _python(candidate: Candidate) -> str:
+    """An expression of a candidate whose rows are scaled."""
+    made = "winograd" if candidate.moduli else "cook_toom"
+    values = ", ".join(_origin(candidate)[1])
+    return (
+        f'winogen.{made}({candidate.m}, {candidate.r}, "{values}").scale(\n'
+        f"    input={list(candidate.input or ())},\n    output={list(candidate.output or ())},\n)"
+    )
 
 
 def _notes(question: Search, candidate: Candidate) -> tuple[str, ...]:
