@@ -42,7 +42,7 @@ def fitted(rows: Sequence[Sequence[str]], texts: int, width: int = WIDTH) -> lis
     The widest column gives first, and down to 8 characters. What is cut out is the middle.
 
     >>> fitted([["encoder.layer4.0.conv1", "12"]], 1, 20)
-    [['encode....conv1', '12']]
+    [['encoder....conv1', '12']]
     """
     widths = [max(map(len, column)) for column in zip(*rows)]
     over = sum(widths) + 2 * (len(widths) - 1) - width

@@ -44,7 +44,7 @@ def test_refusals(refused, tmp_path):
     assert "range: got 'image'; allowed: NAME=VALUE" in refused(*LAYER, "--range", "image")
     for option in ("draws", "best", "rounds", "near", "shared"):
         assert f"{option}: got 0; allowed: a number >= 1" in refused(*LAYER, f"--{option}", 0)
-    assert "layout: got 'HWC'" in refused(*LAYER[:4], "--layout", "HWC")
+    assert "layout: got 'HWC'" in refused(*LAYER[:-2], "--layout", "HWC")
     assert "isa: got 'mmx'" in refused(*LAYER, "--isa", "mmx")
     notes = tmp_path / "notes.txt"
     notes.write_text("my thesis\n")

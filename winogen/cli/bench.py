@@ -63,7 +63,9 @@ def bench(
         "quantized layers.",
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
-    batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
+    batch: int = typer.Option(
+        None, min=1, max=1_000_000, help="Images per call, instead of the set's."
+    ),
     beside: list[str] = typer.Option(
         None,
         metavar="OPTION=VALUE,...",

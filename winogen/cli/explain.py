@@ -20,7 +20,9 @@ def explain(
         "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
-    batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
+    batch: int = typer.Option(
+        None, min=1, max=1_000_000, help="Images per call, instead of the set's."
+    ),
     dtype: str = typer.Option("float32", metavar="float32|int8", help="Of the arrays."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of a call."),
     markdown: bool = typer.Option(False, "--markdown", help="Print the table as Markdown."),

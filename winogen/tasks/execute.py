@@ -12,6 +12,7 @@ from winogen.extras import require
 from winogen.tasks.results import Results, key_of
 
 _PATIENCE = "10s"  # for a scheduler to answer
+_MOST_JOBS = 4096
 Progress = Callable[[str, int, int], None]  # (stage, tasks done, of how many)
 Run = Callable[[dict], Any]  # does a task; of a module, so that other processes find it
 
@@ -84,11 +85,13 @@ def executor(
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
     With Dask, a worker that dies loses only its present task: another does it again. Raises
-    InvalidValue for 0 jobs, WinogenError when a package is missing or nobody answers at the
+    InvalidValue for 0 jobs or too many, WinogenError when a package is missing or nobody answers at the
     address.
     """
-    if jobs == 0 or jobs < -1:
-        raise InvalidValue(f"jobs: got {jobs}; allowed: a number of processes, or -1 for all CPUs")
+    if jobs == 0 or not -1 <= jobs <= _MOST_JOBS:
+        raise InvalidValue(
+            f"jobs: got {jobs}; allowed: up to {_MOST_JOBS} processes, or -1 for all CPUs"
+        )
     with _cluster(dask) if dask else nullcontext() as cluster_jobs:
         yield Executor(results, run, cluster_jobs or jobs, progress)
 

@@ -272,8 +272,8 @@ class Parameters:
         """Return what `text` was made of; raises InvalidValue."""
         try:
             fields = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidValue(f"nest: got {text!r}; allowed: JSON ({error})") from None
+        except (ValueError, RecursionError) as error:  # numbers of too many digits, too
+            raise InvalidValue(f"nest: got {text[:60]!r}; allowed: JSON ({error})") from None
         if not isinstance(fields, dict):
-            raise InvalidValue(f"nest: got {text!r}; allowed: a JSON object")
+            raise InvalidValue(f"nest: got {text[:60]!r}; allowed: a JSON object")
         return cls.from_dict(fields)

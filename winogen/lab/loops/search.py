@@ -125,9 +125,11 @@ def _of(
     """Compile and measure nests; what cannot be compiled is not measured."""
     of = wanted.layer, wanted.layout, wanted.target
     compiled = compilers("compile", [tasks.compile_task(*of, one) for one in chosen])
-    able = [one for one, result in zip(chosen, compiled) if "error" not in result]
+    able = [one for one, result in zip(chosen, compiled) if result and "error" not in result]
     work = [tasks.measure_task(*of, one, effort) for one in able]
     results = dict(zip(chosen, compiled)) | dict(zip(able, measurers("measure", work)))
+    if compilers.stopped or measurers.stopped:  # what was measured lies in the file of results
+        raise KeyboardInterrupt
     for one in chosen:
         error = results[one].get("error", "")
         yield Measured(one, math.inf if error else results[one]["seconds"], error)
