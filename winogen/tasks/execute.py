@@ -85,8 +85,8 @@ def executor(
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
     With Dask, a worker that dies loses only its present task: another does it again. Raises
-    InvalidValue for 0 jobs or too many, WinogenError when a package is missing or nobody answers at the
-    address.
+    InvalidValue for 0 jobs or too many, WinogenError when a package is missing or nobody answers at
+    the address.
     """
     if jobs == 0 or not -1 <= jobs <= _MOST_JOBS:
         raise InvalidValue(
