@@ -179,3 +179,28 @@ def test_reports_have_layers_of_all_these(clock):
     whats = [row.what for row in report.rows]
     assert whats[1].startswith("transposed conv 1x4 8->8 stride 1,2")
     assert [row.output for row in report.rows] == [(1, 8, 1, 64), (1, 8, 1, 128)]
+
+
+def test_a_signal_that_two_segments_read_is_turned_for_both(session):
+    """As in a U-Net of sound: what is seen on the way down joins what comes up again."""
+    net = Net()
+
+    def conv(x, channels, filters):
+        weight = net.constant(net.weights(filters, channels, 5))
+        return net.node("Relu", net.node("Conv", x, weight, pads=[2, 2]))
+
+    def constants(*arrays):
+        return [net.constant(np.array(array)) for array in arrays]
+
+    seen = [conv("x", 4, 8)]
+    for _ in range(2):
+        half = net.node("Slice", seen[-1], *constants([0], [2**31], [2], [2]))
+        seen.append(conv(half, 8, 8))
+    x = seen.pop()
+    for one in seen[::-1]:
+        scales = net.constant(np.array([1, 1, 2], np.float32))
+        up = net.node("Resize", x, "", scales, mode="nearest",
+                      coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        x = conv(net.node("Concat", up, one, axis=1), 16, 8)
+    model = net.model(x, shape=[1, 4, 64])
+    check_same(model, session, data(net, 1, 4, 64))

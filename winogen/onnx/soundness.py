@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from winogen.onnx.model import Model
 MOST_BYTES = 2**31 - 2**20
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
     """New nodes that make values of the original from values of the original."""
 
@@ -126,23 +126,43 @@ def parts_of(model: Model, proto: Any) -> list[Part]:
     constants = {tensor.name for tensor in proto.graph.initializer} - known
     constants |= model.constant_nodes.keys()
     homes: dict[str, Part] = {}  # by values that the original does not have
-    parts = []
+    parts: list[Part] = []
+    places = {node.output[0]: place for place, node in enumerate(proto.graph.node)}
     for node in proto.graph.node:
         if node.SerializeToString(deterministic=True) in old:
             continue
         reads = model.reads(node)
-        part = next((homes[name] for name in reads if name in homes), None)
-        if part is None:
-            part = Part([], [], [])
+        joined = list({id(home): home for name in reads if (home := homes.get(name))}.values())
+        if len(joined) == 1:
+            part = joined[0]
+        else:
+            part = _united(joined, places)
+            own = {name for one in joined for node in one.nodes for name in node.output}
+            homes |= dict.fromkeys(own & homes.keys(), part)
+            for one in joined:
+                parts.remove(one)
             parts.append(part)
         part.nodes.append(node)
-        part.inputs += _others(reads, constants, homes, part.inputs)
+        part.inputs += _others(reads, constants, homes, part.inputs, part.outputs)
         for name in filter(None, node.output):
             if name in known:
                 part.outputs.append(name)
             else:
                 homes[name] = part
     return parts
+
+
+def _united(parts: Sequence[Part], places: Mapping[str, int]) -> Part:
+    """Return a part with the nodes of some, in the order of the model; an empty one for none.
+
+    A value of the original that one makes and another reads is no input any more. ``places``: of
+    nodes in the model, by their first outputs.
+    """
+    made = {name for part in parts for name in part.outputs}
+    inputs = dict.fromkeys(name for part in parts for name in part.inputs if name not in made)
+    nodes = [node for part in parts for node in part.nodes]
+    nodes.sort(key=lambda node: places[node.output[0]])
+    return Part(nodes, list(inputs), [name for part in parts for name in part.outputs])
 
 
 def _others(names: Iterable[str], *known: Container[str]) -> list[str]:
