@@ -151,9 +151,9 @@ def test_layers_of_8_bits(monkeypatch):
         assert layer["rel_error"] == 0 and layer["median_s"] > 0
         assert layer["predicted_s"] > 0 and layer["fma_peak_gflops"] > 0
         roof = layer["roofline"]
-        rate = dots_of(host_target())[0].rate
-        peak = rate * layer["fma_peak_gflops"] * 1e9
-        assert roof["arithmetic_s"] == pytest.approx(2 * layer["multiplications"] / peak)
+        peaks = [dot.rate * layer["fma_peak_gflops"] * 1e9 for dot in dots_of(host_target())]
+        times = [pytest.approx(2 * layer["multiplications"] / peak) for peak in peaks]
+        assert roof["arithmetic_s"] in times  # of the instruction that it runs by
         size = np.prod(one.output)
         assert [move["bytes"] for move in roof["moves"] if move["writes"]] == [size]
         assert layer["algorithm"] in ("direct", "im2col") and layer["instructions"]
