@@ -144,6 +144,22 @@ def test_a_float_tail_alone_is_a_part_without_layers(tmp_path, make, ends):
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
+def test_codes_of_what_is_only_shaped_anew(tmp_path, make):
+    """As of a detector's heads, whose maps are flattened one by one, quantized, and joined."""
+    drawn = Drawn()
+    net = drawn.net
+    flat = []
+    for number, filters in enumerate((5, 5)):
+        y = drawn.coded_layer(drawn.codes("x", 0.03), 4, filters, 0.02 + 0.01 * number)
+        shape = net.constant(np.array([1, filters, -1], np.int64))
+        flat.append(drawn.codes(net.node("Reshape", y, shape), 0.04))
+    model = net.model(net.node("Softmax", net.node("Concat", *flat, axis=2), axis=1),
+                      shape=[1, 4, 6, 7])  # fmt: skip
+    files = generate(model)
+    files.write(tmp_path)
+    assert ": right" in make(tmp_path, "test")
+
+
 def test_weights_alone_may_be_codes():
     drawn = Drawn()
     (part,) = parts_of(drawn.net.model(drawn.layer("x", 3, 4), shape=[1, 3, 5, 6]))

@@ -186,6 +186,8 @@ def _connected(model: Model, reading: Reading) -> Graph:
             node = makers[name]
             if str(node.op) not in _RENAMING or len(node.inputs) != 1:
                 break
+            if node.inputs[0] in reading.graph.inputs:  # which is copied to the output
+                break
             (name,) = node.inputs
         if name not in makers:
             raise InvalidValue(
