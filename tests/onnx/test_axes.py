@@ -197,10 +197,10 @@ def test_a_signal_that_two_segments_read_is_turned_for_both(session):
         half = net.node("Slice", seen[-1], *constants([0], [2**31], [2], [2]))
         seen.append(conv(half, 8, 8))
     x = seen.pop()
-    for one in seen[::-1]:
+    for one in reversed(seen):
         scales = net.constant(np.array([1, 1, 2], np.float32))
-        up = net.node("Resize", x, "", scales, mode="nearest",
-                      coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        up = net.node("Resize", x, "", scales, mode="nearest", **how)
         x = conv(net.node("Concat", up, one, axis=1), 16, 8)
     model = net.model(x, shape=[1, 4, 64])
     check_same(model, session, data(net, 1, 4, 64))
