@@ -93,3 +93,27 @@ def test_a_model_whose_state_changes_its_results_still_repeats_them_from_the_sam
     model = Counting(3, 4, 3).eval()
     witness = witnessed(model, Calls(model, (torch.randn(1, 3, 40, 40),), {}))
     assert witness.changes == ["calls"] and witness.repeats
+
+
+@pytest.mark.parametrize(
+    "change, noticed",
+    [
+        (lambda y, grad: (y * (1 + 1e-6 * grad),), False),  # as two orders of summation
+        (lambda y, grad: (y * (1 + 1e-4 * grad),), True),
+        (lambda y, grad: (y.double() * (1 + 1e-11 * grad),), True),
+        (lambda y, grad: (y, (y > 0).int() + grad), True),
+        (lambda y, grad: (y, (y > 0) ^ grad), True),
+        (lambda y, grad: (y, 1.0 + 1e-7 * grad), True),
+        (lambda y, grad: (y * (1 + 1e-6 * grad), y) if grad else (y, y[:, :1]), True),
+        (lambda y, grad: [y * (1 + 1e-6)] if grad else (y,), True),
+    ],
+)
+def test_modes_of_gradients_may_round_otherwise_and_no_more(change, noticed):
+    class Moody(nn.Conv2d):
+        def forward(self, x):
+            return change(super().forward(x), torch.is_grad_enabled())
+
+    model = Moody(3, 4, 3).eval()
+    witness = witnessed(model, Calls(model, (torch.randn(1, 3, 40, 40),), {}))
+    moody = ["its results with the mode of gradients"]
+    assert (witness.changes, witness.repeats) == ((moody, False) if noticed else ([], True))

@@ -12,7 +12,7 @@ from winogen.graph import segment
 from winogen.graph.compiling import kernels
 from winogen.graph.steps import Bound
 from winogen.torch import optimize, report, translate
-from winogen.torch.proving import distance
+from winogen.torch.cases import distance
 from winogen.torch.segment_op import SegmentModule
 
 pytestmark = pytest.mark.usefixtures("never_torch")

@@ -14,16 +14,14 @@ from winogen.kernels.spec import KernelSpec
 from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
-from winogen.torch.cases import PERTURBED, Case, Witness, run
+from winogen.torch.cases import PERTURBED, ROUNDING, Case, Witness, distance, run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
 from winogen.torch.segment_op import SegmentModule, waiting
 
-# Relative errors in a sum of torch's: up to the first rounding alone explains them, beyond the
-# second nothing does.
-_ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
+# Relative errors in a sum of torch's that not even rounding explains.
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
 # Errors of layers grow on their way through a net, but not beyond a tenth of its output.
 _MOST = 0.1
@@ -130,7 +128,7 @@ class _Checker(fx.Interpreter):
         return type(result)(kept) if several else kept[0]
 
     def _allowed(self, graph: Graph) -> float:
-        rounding = _ROUNDING[_dtype(graph)]
+        rounding = ROUNDING[_dtype(graph)]
         return sum(
             max(rounding, self.decision.allowed.get(node.output, 0.0))
             for node in graph.nodes
@@ -165,13 +163,6 @@ def _part(graph: Graph, replaced: Graph) -> set[str]:
         nodes.add(name)
         waiting += makers[name].reads
     return {name.partition(".")[0] for name in nodes}  # "conv.0" is a part of the node conv
-
-
-def distance(one: Any, other: Tensor) -> float:
-    """Return `winogen.graph.whole.distance` of tensors; infinite for other types, too."""
-    if not isinstance(one, Tensor) or one.dtype != other.dtype:
-        return float("inf")
-    return whole.distance(*(tensor.detach().double().numpy() for tensor in (one, other)))
 
 
 def disagreement(
@@ -233,7 +224,7 @@ def _limit(leaf: Any, near: Any, errors: float) -> float:
         )  # fmt: skip
         return float("inf") if moved else 0.0
     growth = distance(near, leaf) / PERTURBED
-    rounding = _ROUNDING.get(leaf.dtype, 1e-2)
+    rounding = ROUNDING.get(leaf.dtype, 1e-2)
     return min(whole.limit(max(1.0, growth) * errors, rounding), _MOST)
 
 
