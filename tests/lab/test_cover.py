@@ -82,7 +82,7 @@ def test_the_list_keeps_the_promises():
     pytest.importorskip("torch")
     result = CliRunner().invoke(app, ["lab", "cover", "--check", str(listing.FILE)])
     assert result.exit_code == 0, result.output
-    lines = result.output.strip().splitlines()
+    lines = result.stdout.strip().splitlines()
     assert len(lines) == 3 * 6 + 7 and lines[0].startswith("resnet18 by avx512 on zen4: NCHW ")
     losses = [float(text) for line in lines for text in re.findall(r"(-?[\d.]+) %", line)]
     assert len(losses) == 3 * 6 * 4 + 7 * 6 and max(losses) <= 100 * promises.LOSS
