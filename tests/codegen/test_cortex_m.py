@@ -13,6 +13,7 @@ from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
 from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.records import ACTIVATIONS
+from winogen.records.activations import spelled
 from winogen.records.target import MICROCONTROLLERS
 
 STRICT = "-Wall -Wextra -Wconversion -Wpedantic -Wshadow -Werror".split()
@@ -43,7 +44,9 @@ KINDS = {
         *LAYER, activation="silu", y_scale=0.05, isa=isa, name="made"
     ),
     **{
-        name: lambda isa, name=name: standalone(*LAYER, activation=name, isa=isa, name="made")
+        name: lambda isa, name=name: standalone(
+            *LAYER, activation=spelled(name, ()), isa=isa, name="made"
+        )
         for name, one in ACTIVATIONS.items()
         if not one.defaults and not one.parameters and not one.per_filter
     },
