@@ -128,9 +128,7 @@ def test_small_numbers_show_an_epsilon_in_the_wrong_place(monkeypatch):
 
     def broken(self):
         pattern = rb"(?<=\.epsilon = )[^,}\n ]+"
-        changed = {n: re.sub(pattern, b"1e-9f", data) for n, data in whole(self).items()}
-        assert changed != whole(self)
-        return changed
+        return {n: re.sub(pattern, b"1e-9f", data) for n, data in whole(self).items()}
 
     model = with_norm()
     assert "small numbers" in generate(model, isa="generic").comparison

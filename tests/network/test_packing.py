@@ -48,7 +48,7 @@ def test_a_network_of_any_algorithm_is_generated_for_neon(algorithm):
     assert "net_00.c" in files.contents
 
 
-# Kernels of filters as arrays of numbers; the test draws one of each variant.
+# Kernels of filters as arrays of numbers; the test draws one of each of five variants.
 FLOATS = [name for name, one in kernels.variants().items() if one.computes(Precision.of("float32"))]
 
 
@@ -56,7 +56,7 @@ FLOATS = [name for name, one in kernels.variants().items() if one.computes(Preci
 @pytest.mark.parametrize("isa", [one.name for one in host_targets() if one.name != "generic"])
 def test_portable_c_packs_as_the_kernel_itself_does(isa, seed, monkeypatch):
     chance = random.Random(seed)
-    drawn = [list(specs(isa, kernels.named(name))) for name in FLOATS]
+    drawn = [list(specs(isa, kernels.named(name))) for name in chance.sample(FLOATS, 5)]
     for spec, work in (chance.choice(some) for some in drawn if some):
         shape = work.groups * work.filters, work.channels, work.filter_taps
         weight = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
