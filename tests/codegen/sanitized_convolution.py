@@ -46,7 +46,8 @@ def check(folder, works, exact=False, **options):
         taps = (work.filter_taps, work.filter_row, work.first_tap)
         sizes.append((*counts, *taps, int(index % 3 > 0), int(index % 4 > 0)))
     # Of sums of some hundred products of small integers; rounded tiles are further off.
-    rounded = {"int16": 0.25, "float16": 0.9} if any(spec.transforms) else {}
+    tiles = {"int16": 0.25, "float16": "(0.2 * sqrt((double)terms))"}
+    rounded = tiles if any(spec.transforms) else {}
     tolerance = 1e-9 if exact else rounded.get(spec.precision.products, 0.02)
     known = [
         f"typedef {spec.precision.real.c} real;",
