@@ -165,14 +165,22 @@ def test_a_library_carries_them(make, shape, session, tmp_path):
     assert np.array_equal(outputs["known"], wanted)
 
 
-OTHERS = {
+ROUNDED_UP = {
     "windows in padding": helper.make_node(
         "MaxPool", ["a"], ["y"], kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1
     ),
     "counted beyond the padding": helper.make_node(
-        "AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4,
-        ceil_mode=1, count_include_pad=1,
+        "AveragePool",
+        ["a"],
+        ["y"],
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1] * 4,
+        ceil_mode=1,
+        count_include_pad=1,
     ),
+}
+OTHERS = {
     "indices": helper.make_node("MaxPool", ["a"], ["y", "i"], kernel_shape=[2, 2]),
     "linear": helper.make_node("Resize", ["a", "", "s"], ["y"], mode="linear"),
     "rounded up": helper.make_node(
@@ -182,20 +190,35 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_kinds_stay_with_onnxruntime(name):
+def behind_a_layer(node):
+    """A model of a convolution and a node that reads it."""
     kind, value = onnx.TensorProto.FLOAT, helper.make_tensor_value_info
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4), OTHERS[name]]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4), node]
     arrays = {"w": images(8, 4, 3, 3), "s": np.array([1, 1, 2, 2], np.float32)}
     graph = helper.make_graph(
         nodes,
-        name,
+        "net",
         [value("x", kind, [1, 4, 9, 9])],
         [value("y", kind, None)],
         [numpy_helper.from_array(array, key) for key, array in arrays.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("name", ROUNDED_UP)
+def test_no_window_of_a_pool_begins_behind_its_input(name, session):
+    model = behind_a_layer(ROUNDED_UP[name])
     fast = winogen.onnx.optimize(model)
+    assert [node.op_type for node in fast.graph.node] == ["Segment"]
+    x = images(1, 4, 9, 9)
+    (y,) = session(fast).run(None, {"x": x})
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert y.shape == wanted.shape and np.abs(y - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds_stay_with_onnxruntime(name):
+    fast = winogen.onnx.optimize(behind_a_layer(OTHERS[name]))
     assert [node.op_type for node in fast.graph.node] == ["Conv", OTHERS[name].op_type]
 
 
