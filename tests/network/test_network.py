@@ -46,9 +46,9 @@ def small(shape=(1, 4, 12, 14)):
     return net.model(scores, e, shape=list(shape))
 
 
-def chain(shape=(2, 3, 9, 11)):
+def chain(shape=(2, 3, 9, 11), widths=(6, 4)):
     net = net_of()
-    y = net.conv(net.node("Relu", net.conv("x", 3, 6)), 6, 4, strides=[2, 2])
+    y = net.conv(net.node("Relu", net.conv("x", shape[1], widths[0])), *widths, strides=[2, 2])
     return net.model(y, shape=list(shape))
 
 
@@ -367,11 +367,12 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
 )
 def test_filters_of_16_bits_take_half_the_bytes(isa, weights, kept, tmp_path, make):
     options = {"isa": isa, "weights": weights, "algorithm": "direct"}
-    files = generate(chain(), filter_dtype=kept, **options)
+    model = chain((1, 32, 9, 11), (32, 32))  # in whole vectors
+    files = generate(model, filter_dtype=kept, **options)
     files.write(tmp_path)
     assert make(tmp_path, "test").count(": right") == 1
     assert 1e-4 < files.predicted_error < 1e-2
-    whole = generate(chain(), filter_dtype=None, **options)
+    whole = generate(model, filter_dtype=None, **options)
     assert files.weight_bytes < whole.weight_bytes
     with pytest.raises(InvalidValue, match="^filter_dtype: got 'flyte8'; allowed: .float16"):
         generate(chain(), filter_dtype="flyte8", **options)

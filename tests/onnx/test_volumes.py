@@ -127,11 +127,11 @@ def test_the_report_has_a_row_of_a_layer():
 
 def test_kernels_along_the_depth_are_reported_as_they_run():
     net = Net()
-    model = net.model(conv(net, "x", 32, 32, 3, 1, 1), shape=[1, 32, 8, 10, 10])
+    model = net.model(conv(net, "x", 64, 64, 3, 1, 1), shape=[1, 64, 16, 28, 28])
     (row,) = report(model, threads=1).rows
-    plan = winogen.Conv3d(net.weights(32, 32, 3, 1, 1), padding=(1, 0, 0), threads=1).plan(
-        (1, 32, 8, 10, 10)
+    plan = winogen.Conv3d(net.weights(64, 64, 3, 1, 1), padding=(1, 0, 0), threads=1).plan(
+        (1, 64, 16, 28, 28)
     )
     assert plan.tile is not None and plan.tile[1:] == (1, 1)
     assert row.algorithm == f"{plan.algorithm} F({plan.tile[0]}x1x1,3x1x1)"
-    assert row.output == (1, 32, 8, 10, 10)
+    assert row.output == (1, 64, 16, 28, 28)

@@ -150,13 +150,14 @@ def _why(model: Model, node: Any, kind: int) -> str:
 
 def _why_not_transposed(values: Mapping[str, Any], size: Sequence[Any]) -> str:
     """Why a transposed convolution of an input of this size stays with the framework."""
-    if not all(one.known for one in size):
+    shape, same = values.get("output_shape"), values.get("auto_pad", "").startswith("SAME")
+    if (shape or same) and not all(one.known for one in size):
         return "it pads in a way that depends on sizes that are not known"
-    if values.get("output_shape"):
+    if shape:
         return "its output_shape asks for pixels that an input more would make"
-    if values.get("auto_pad", "NOTSET").startswith("SAME"):
+    if same:
         return "its auto_pad asks for pixels that no tap reaches"
-    return "it has a dilation beside its stride"
+    return "transposed, with a dilation beside its stride"
 
 
 def _needed(model: Model, nodes: list[Any], matches: Mapping[int, Match]) -> set[int]:
