@@ -46,6 +46,15 @@ def test_an_expected_error_is_one_line_and_status_2(refused):
     assert refused("derive", 0, 3) == "winogen: m: got 0; allowed: an integer >= 1"
 
 
+@pytest.mark.parametrize(
+    "option", ["derive 6 3 --format", "search 4 3 --objective", "bench --dtype"]
+)
+def test_a_word_that_is_no_choice_is_refused_without_a_library_s_words(winogen, option):
+    result = winogen(*option.split(), "sympy")
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2 and f"'{option.split()[-1]}': 'sympy' is not one of " in said
+
+
 def test_a_folder_that_cannot_be_written_is_one_line(refused, tmp_path):
     (tmp_path / "file").touch()
     line = refused(

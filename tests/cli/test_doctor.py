@@ -115,6 +115,12 @@ def test_archives_are_listed_and_damaged_ones_told(found, here, monkeypatch):
     assert "is not used" in found()["prebuilt"][-1]["text"]
 
 
+def test_a_folder_of_kernels_that_is_not_there_is_what_is_told(found, monkeypatch):
+    monkeypatch.setenv("WINOGEN_PREBUILT", "/does/not/exist")
+    (line,) = (one for one in found()["prebuilt"] if one["state"] == "lacks")
+    assert line["text"].startswith("WINOGEN_PREBUILT: got /does/not/exist, which does not exist; ")
+
+
 @pytest.mark.thorough
 def test_a_cache_open_to_others_or_closed_to_us_is_told(found, here, monkeypatch):
     folder = here / "open"

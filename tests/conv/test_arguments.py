@@ -366,3 +366,15 @@ def test_numpy_integers_and_single_items_are_taken_as_torch_takes_them():
         (4, 2, 3, 3), "float32", stride=np.int32(2), padding=(np.uint8(1),), dilation=[2]
     )
     assert (layer.stride, layer.padding, layer.dilation) == ((2, 2), (1, 1, 1, 1), (2, 2))
+
+
+@pytest.mark.parametrize("name", ["Conv", "ConvTranspose", "QConv"])
+def test_an_array_in_place_of_a_shape_is_told_by_its_shape(name):
+    """Not by all of its numbers, by whichever layer."""
+    for rank in (1, 2, 3) if name != "QConv" else (2,):
+        x, dtype = zeros(1, 4, *(6,) * rank), np.int8 if name == "QConv" else np.float32
+        layer = getattr(winogen, f"{name}{rank}d")(zeros(4, 4, *(3,) * rank, dtype=dtype))
+        with pytest.raises(InvalidType) as refusal:
+            layer.plan(x)
+        told = f"input_shape: got an array of shape {x.shape}; allowed: a shape, as x.shape"
+        assert str(refusal.value) == told

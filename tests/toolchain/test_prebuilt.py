@@ -257,6 +257,20 @@ def test_folders_for_other_machines_are_told_once(shelf, tmp_path, monkeypatch):
         assert unmade(1).at_hand()
 
 
+def test_folders_that_are_not_there_are_told_as_such(shelf, tmp_path, monkeypatch):
+    absent, file = tmp_path / "absent", tmp_path / "file"
+    file.touch()
+    for path, wrong in ((absent, "does not exist"), (file, "is no folder")):
+        monkeypatch.setenv("WINOGEN_PREBUILT", str(path))
+        with pytest.warns(RuntimeWarning) as said:
+            assert not build(9).at_hand()
+        (line,) = (str(warning.message) for warning in said)
+        assert line.startswith(f"WINOGEN_PREBUILT: got {path}, which {wrong}; allowed: ")
+    monkeypatch.setenv("WINOGEN_PREBUILT", os.pathsep.join(map(str, (absent, shelf))))
+    with pytest.warns(RuntimeWarning, match="absent, which does not exist"):
+        assert unmade(1).at_hand()
+
+
 def test_what_is_unpacked_is_pruned_once_an_hour_when_the_process_ends(shelf, cache, python):
     code = f"""
     from winogen.toolchain import host_target

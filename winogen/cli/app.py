@@ -52,6 +52,9 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # `winogen derive ... | head`: click ends quietly
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of typer's pydantic
+            raise
         except (WinogenError, OSError) as error:
             reason: Exception = error
         except ImportError as error:

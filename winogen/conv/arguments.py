@@ -67,6 +67,17 @@ def named_shapes(
     return named
 
 
+def input_shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of an input as a tuple of ints; an array in its place is an InvalidType."""
+    if not isinstance(value, (tuple, list)):
+        allowed = "a tuple of ints"
+        if isinstance(getattr(value, "shape", None), tuple):
+            allowed = "a shape, as x.shape"
+        raise InvalidType(f"input_shape: got {_short(value)}; allowed: {allowed}")
+    allowed = "a tuple of non-negative ints"
+    return tuple(whole("input_shape", size, 0, allowed) for size in value)
+
+
 def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """Return ``value`` when it is one of ``allowed``; raises InvalidValue (InvalidType: no str)."""
     if value is not None and not isinstance(value, str):
@@ -382,5 +393,8 @@ def _names(allowed: tuple) -> str:
 
 def _short(value: Any) -> str:
     """The value for a message, cut where a whole array would fill the screen."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and len(shape) > 1:
+        return f"an array of shape {tuple(shape)}"
     text = repr(value)
     return text if len(text) <= 60 else f"{type(value).__name__} {text[:50]}..."

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv import arguments
 from winogen.conv.options import Options
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidValue
 from winogen.kernels.spec import PADDING_MODES
 from winogen.records import AXES, Axis, Epilogue, Precision
 from winogen.typing import Layout, PaddingMode
@@ -185,7 +185,7 @@ class Layer:
         layer has one channel. With the layout "NHWC" the channels come last. N may be 0. Other
         numbers of axes alike. Raises InvalidValue.
         """
-        shape, rank, planar = _shape(input_shape), self.rank, self.planar
+        shape, rank, planar = arguments.input_shape(input_shape), self.rank, self.planar
         if len(shape) == rank and self.channels == 1:
             shape = (1, *shape) if planar else (*shape, 1)
         if len(shape) not in (rank + 1, rank + 2):
@@ -374,10 +374,3 @@ def _and(names: Sequence[str]) -> str:
     """Return names as a list in words."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, (tuple, list)):
-        raise InvalidType(f"input_shape: got {shape!r}; allowed: a tuple of ints")
-    allowed = "a tuple of non-negative ints"
-    return tuple(arguments.whole("input_shape", size, 0, allowed) for size in shape)

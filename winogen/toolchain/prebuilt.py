@@ -169,17 +169,20 @@ def _tell(chosen: str) -> str:
 
     if not chosen:
         return chosen
-    paths = [path for folder in _folders(chosen) for path in folder.glob(f"*{SUFFIX}")]
+    named = _folders(chosen)
+    absent = [folder for folder in named if not folder.is_dir()]
+    paths = [path for folder in named for path in folder.glob(f"*{SUFFIX}")]
     found = []
     for path in paths:
         with suppress(*_DAMAGED):  # that is told when it is wanted
             found.append(_opened(path, False))
-    told = [text for archive in found if (text := _other_maker(archive))]
+    told = [_no_folder(folder) for folder in absent]
+    told += [text for archive in found if (text := _other_maker(archive))]
     runs = [one.name for one in host_targets()]
     serving = [one.path.stem for one in found if one.serves_here and one.path.stem in runs]
     # Kernels for any CPU are in all folders. Of folders for several kinds of CPU one is enough.
     serves = bool(set(serving) - {"generic"}) or len(serving) == len(found) > 0
-    if len(found) == len(paths) and not serves:
+    if len(found) == len(paths) and not serves and len(absent) < len(named):
         kinds = sorted({f"{one.path.stem} on {one.system} {one.machine}" for one in found})
         told.append(
             f"WINOGEN_PREBUILT: got {chosen}, with kernels for {', '.join(kinds) or 'nothing'}; "
@@ -189,6 +192,13 @@ def _tell(chosen: str) -> str:
     for text in told:
         warnings.warn(text, RuntimeWarning, stacklevel=4)
     return chosen
+
+
+def _no_folder(path: Path) -> str:
+    """What to tell of a path in WINOGEN_PREBUILT that leads to no folder."""
+    wrong = "is no folder" if path.exists() else "does not exist"
+    allowed = "folders that `winogen bundle` wrote"
+    return f"WINOGEN_PREBUILT: got {path}, which {wrong}; allowed: {allowed}"
 
 
 def _other_maker(archive: Archive) -> str:
@@ -213,7 +223,7 @@ def _archives(target: str, chosen: str) -> tuple[Archive, ...]:
         path = folder / f"{target}{SUFFIX}"
         try:
             archive = _opened(path, folder == own)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # the latter was told
             continue
         except _DAMAGED as problem:
             warnings.warn(f"{path} is not used: {problem}", RuntimeWarning, stacklevel=2)
