@@ -131,7 +131,11 @@ def test_what_no_kernel_is_at_hand_for_runs_by_fourier_transforms(bare, monkeypa
     assert np.allclose(conv(x), convolve(x, conv._weight, padding=((1, 1), (1, 1))), atol=1e-9)
     monkeypatch.setenv("WINOGEN_PREBUILT", "")
     execute.forget()
-    assert layer().plan(SHAPE).algorithm == "fft"
+    plan = layer().plan(SHAPE)
+    assert plan.algorithm == "fft" and plan.no_kernel.startswith("no C compiler")
+    told = plan.no_kernel.partition("; ")[0]
+    assert str(plan).splitlines()[2].strip() == f"no kernel is at hand, and {told}"
+    assert plan.to_dict()["no_kernel"] == plan.no_kernel
     for options in (dict(tolerance=2e-8), dict(filter_dtype="float16"), dict(dtype=np.float16)):
         with pytest.raises(CompilerNotFound, match="no C compiler"):
             layer(**options).plan(SHAPE)
@@ -151,11 +155,15 @@ def test_gradients_and_tiles_of_bytes_say_what_they_lack(bare):
         conv(np.ones((1, 4, 8, 8), np.uint8))
 
 
-def test_nothing_is_compiled_that_must_not_be(bare, monkeypatch):
+def test_nothing_is_compiled_that_must_not_be(bare, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("WINOGEN_COMPILE", "off")
     with pytest.raises(CompilerNotFound, match="WINOGEN_COMPILE=off; allowed: missing or"):
         layer(np.float64, tile=(3, 2)).plan(SHAPE)
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "another"))
+    plan = layer(np.float64).plan(SHAPE)
+    assert "no kernel is at hand, and WINOGEN_COMPILE=off\n" in str(plan)
+    assert layer(np.float64, algorithm="fft").plan(SHAPE).no_kernel == ""
 
 
 def test_another_register_block_of_a_product_serves(bare, shelf, tmp_path, monkeypatch):

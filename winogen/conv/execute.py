@@ -383,7 +383,8 @@ def chosen(
         without = fourier.instead(problem, request, machine)
         if without is None:
             raise
-        return Spectral(problem, without, request.threads, target)
+        reason = "" if kept_to is None else kept_to.reason
+        return Spectral(problem, without, request.threads, target, no_kernel=reason)
     found = fourier.faster(problem, request, ranked[0], target, machine)
     if found is not None:
         others = predictions(problem.layer, ranked, target)

@@ -61,6 +61,7 @@ class Plan:
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
     with_compiler: Missed | None = None  # what would be faster, where kernels are not at hand
+    no_kernel: str = ""  # why "fft" runs where no kernel is at hand and none may be compiled
     stride: tuple[int, ...] = (1, 1)  # of the layer, along each axis
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
@@ -84,6 +85,8 @@ class Plan:
             rows.append(("measured", _said(self.measured)))
         elif self._for_its_error():
             rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
+        if self.no_kernel:
+            rows.insert(1, ("", f"no kernel is at hand, and {self.no_kernel.partition('; ')[0]}"))
         if self.with_compiler:
             rows.append(("with a compiler", self._missed(self.with_compiler)))
         if self.machine:

@@ -40,6 +40,7 @@ class Spectral:
         threads: int,
         target: Target,
         others: tuple[Prediction, ...] = (),
+        no_kernel: str = "",
     ):
         self.problem = problem
         self.way = way
@@ -49,7 +50,7 @@ class Spectral:
         self.calls: list[Any] = []  # of compiled kernels
         self.kernels: list[Any] = []
         self.dtype = np.dtype(problem.layer.dtype)
-        self._others = others
+        self._others, self._no_kernel = others, no_kernel
         self._complex = np.result_type(self.dtype, np.complex64)
         mode, sizes = problem.layer.padding_mode, zip(problem.layer.axes, problem.size, way.axes)
         # Along each axis, for each tile: the runs of the map that it reads.
@@ -203,6 +204,7 @@ class Spectral:
             predictions=(Prediction(seconds, error, FFT, None, ""), *self._others),
             source="",
             stride=layer.stride,
+            no_kernel=self._no_kernel,
         )
 
     def _planes(self, array: np.ndarray) -> np.ndarray:
