@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -162,3 +163,23 @@ def test_an_option_with_names_is_refused_by_them(refused):
     for words in (("plan",), ("lab", "loops"), ("lab", "search-loops")):
         line = refused(*words, *shapes("1,4,9,8", "8,4,3,3"), "--layout", "CHWN")
         assert "layout: got 'CHWN'; allowed: " in line and '"NCHW", "NHWC"' in line
+
+
+@pytest.mark.parametrize("command", ["derive", "search", "bench"])
+def test_help_breaks_no_choice(winogen, monkeypatch, command):
+    """In 80 columns: none of a type's words goes on in the next line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    help_ = winogen(command, "--help").output
+    types = [line for line in help_.splitlines() if re.search(r"<[^>]*\|", line)]
+    assert "--" in help_ and not types
+
+
+def test_help_of_many_options_is_in_panels(winogen):
+    for command, panels in (
+        ("generate", ("The layer", "How it is computed", "A network", "Layers of 8 bits")),
+        ("plan", ("The layer", "How it is computed")),
+    ):
+        help_ = winogen(command, "--help").output
+        assert all(f"╭─ {panel}" in help_ for panel in panels), command
+        layer = help_.partition("The layer")[2].partition("╰")[0]
+        assert all(f"--{option} " in layer for option in ("weight", "stride", "transposed"))

@@ -32,6 +32,9 @@ class Dtype(str, Enum):
     INT8 = "int8"
 
 
+_DTYPES = ", ".join(one.value for one in Dtype)
+
+
 @takes("layout algorithm tile tolerance filter_dtype product_dtype border")
 def bench(
     names: list[str] = typer.Argument(
@@ -59,8 +62,9 @@ def bench(
     ),
     dtype: Dtype = typer.Option(
         Dtype.FLOAT32,
-        help="Numbers of our arrays and weights; rivals have float32, but with int8, which are "
-        "quantized layers.",
+        metavar="NAME",
+        help=f"Numbers of our arrays and weights, {_DTYPES}; rivals have "
+        "float32, but with int8, which are quantized layers.",
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(

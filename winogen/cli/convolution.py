@@ -26,10 +26,17 @@ _METAVARS = {
 }
 
 
-def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+# Panels of the help of commands with many options.
+LAYER = "The layer"
+ALGORITHM = "How it is computed"
+_OF_LAYERS = "stride padding dilation groups layout activation padding_mode".split()
+
+
+def takes(names: str, panels: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command options of a convolution, in the place of its ``**options``.
 
     Those that a user names come as texts and numbers; `read` makes of them what `conv2d` takes.
+    ``panels``: whether help has them in `LAYER` and `ALGORITHM`.
     """
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
@@ -42,7 +49,8 @@ def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         assert rest.kind is rest.VAR_KEYWORD
         required = [one for one in own if one.default is one.empty or one.default.default is ...]
         others = [one for one in own if one not in required]
-        parameters = [*required, *map(_parameter, names.split()), *others]
+        taken = (_parameter(name, panels) for name in names.split())
+        parameters = [*required, *taken, *others]
         described: Any = command
         described.__name__, described.__doc__ = function.__name__, function.__doc__
         described.__signature__ = signature.replace(parameters=parameters)
@@ -78,15 +86,25 @@ def shapes(input: str, weight: str, options: dict[str, Any]) -> tuple[list[tuple
 
 
 # Shapes, spelled alike in all commands.
-INPUT = typer.Option(..., "--input", metavar="N,C,H,W", help="Shape of the input.")
-WEIGHT = typer.Option(..., "--weight", metavar="M,C,KH,KW", help="Shape of the weights.")
+INPUT = typer.Option(
+    ..., "--input", metavar="N,C,H,W", help="Shape of the input.", rich_help_panel=LAYER
+)
+WEIGHT = typer.Option(
+    ..., "--weight", metavar="M,C,KH,KW", help="Shape of the weights.", rich_help_panel=LAYER
+)
 
 # Options of the commands that take transposed layers.
 TRANSPOSED = typer.Option(
-    False, "--transposed", help="A transposed layer, as conv_transpose2d has it."
+    False,
+    "--transposed",
+    help="A transposed layer, as conv_transpose2d has it.",
+    rich_help_panel=LAYER,
 )
 OUTPUT_PADDING = typer.Option(
-    None, metavar="P|PH,PW", help="With --transposed, rows and columns added to the output."
+    None,
+    metavar="P|PH,PW",
+    help="With --transposed, rows and columns added to the output.",
+    rich_help_panel=LAYER,
 )
 
 
@@ -151,7 +169,7 @@ def _kind(name: str) -> type:
     return int if SupportsIndex in kinds else float if float in kinds else str
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _parameter(name: str, panels: bool) -> inspect.Parameter:
     """What typer reads of an option: its type, and the first sentence of its meaning."""
     kind = _kind(name)
     # How Python spells a value, behind a colon, is not how the command line does.
@@ -159,6 +177,7 @@ def _parameter(name: str) -> inspect.Parameter:
     text = " ".join(meanings()[name].split()).partition(end)[0].rstrip(".")
     text = ACTIVATION_WORDS if name == "activation" else re.sub('["`]', "", text)
     metavar = _METAVARS.get(name, "NAME" if kind is str else None)
-    option = typer.Option(None, metavar=metavar, help=f"{text}.")
+    panel = (LAYER if name in _OF_LAYERS else ALGORITHM) if panels else None
+    option = typer.Option(None, metavar=metavar, help=f"{text}.", rich_help_panel=panel)
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(name, place, default=option, annotation=kind)

@@ -57,6 +57,9 @@ class Format(str, Enum):
         return self.value not in ("text", "json", "latex", "numpy")
 
 
+_FORMATS = ", ".join(one.value for one in Format)
+
+
 def derive(
     m: int = typer.Argument(help="Outputs of one tile."),
     r: int = typer.Argument(help="Taps of the filter."),
@@ -84,7 +87,9 @@ def derive(
         help="How transforms add: program (as the shortest do), or every row on its own, huffman "
         "(smallest partial sums first), pairwise or naive.",
     ),
-    format: Format = typer.Option(None, help="Output format (default: text)."),
+    format: Format = typer.Option(
+        None, metavar="NAME", help=f"Of the output: {_FORMATS} (default: text)."
+    ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
     bits: int = typer.Option(
         None,

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import (
+    LAYER,
     OUTPUT_PADDING,
     TRANSPOSED,
     read,
@@ -36,12 +37,16 @@ _ISA = typer.Option(
     "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16. Of "
     f"microcontrollers, whose C is generic: {', '.join(MICROCONTROLLERS)}.",
 )
-_THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")
+_THREADS = typer.Option(None, min=1, metavar="N", help="Threads to cut the work for (default: 1).")
 _NAME = typer.Option(
     None,
     metavar="NAME",
     help="Prefix of files and functions (default: from sizes, or as the model's file).",
 )
+
+# Panels of help.
+_NETWORK = "A network: an ONNX model"
+_BYTES = "Layers of 8 bits, with --dtype int8"
 
 # Options of one kind of layer only.
 _FLOATS = (
@@ -51,7 +56,7 @@ _FLOATS = (
 _INTEGERS = "x_dtype x_zero y_dtype y_zero y_scale"
 
 
-@takes(f"stride padding dilation groups layout activation algorithm {_FLOATS}")
+@takes(f"stride padding dilation groups layout activation algorithm {_FLOATS}", panels=True)
 def generate(
     output: Path = _OUTPUT,
     model: Path = typer.Argument(
@@ -62,9 +67,13 @@ def generate(
         metavar="[NAME=]N,C,H,W",
         help="Shape of a layer's input; with a model, sizes of an input that it leaves open, once "
         "for each.",
+        rich_help_panel=LAYER,
     ),
     weight: str = typer.Option(
-        None, metavar="M,C,KH,KW", help="Shape of its weights; C,M,KH,KW with --transposed."
+        None,
+        metavar="M,C,KH,KW",
+        help="Shape of its weights; C,M,KH,KW with --transposed.",
+        rich_help_panel=LAYER,
     ),
     transposed: bool = TRANSPOSED,
     output_padding: str = OUTPUT_PADDING,
@@ -73,36 +82,46 @@ def generate(
         metavar="const|object|file",
         help="With a model, where its weights are: const (an array in C), object (an object file) "
         "or file (which the caller maps) (default: const).",
+        rich_help_panel=_NETWORK,
     ),
     flash_limit: int = typer.Option(
         None,
         metavar="BYTES",
         help="With a quantized model, what its constants may take: as far as they fit, 3x3 layers "
         "are computed by Winograd in integers, with the same codes (default: all are direct).",
+        rich_help_panel=_NETWORK,
     ),
     no_check: bool = typer.Option(
         False,
         "--no-check",
         help="With a model, write the C without running it beside the model.",
+        rich_help_panel=_NETWORK,
     ),
     dtype: str = typer.Option(
         None,
         metavar="TYPE",
         help="Of the arrays: float32, float64, float16 or bfloat16; or int8 for a layer as QConv2d "
         "has it (default: float32).",
+        rich_help_panel=LAYER,
     ),
     x_dtype: str = typer.Option(
-        None, metavar="uint8|int8", help="With int8, input: uint8 or int8 (default: uint8)."
+        None,
+        metavar="uint8|int8",
+        help="With int8, input: uint8 or int8 (default: uint8).",
+        rich_help_panel=_BYTES,
     ),
-    x_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
+    x_zero: int = typer.Option(None, help="Its zero point (default: 0).", rich_help_panel=_BYTES),
     y_dtype: str = typer.Option(
         None,
         metavar="TYPE",
         help="With int8, output: uint8, int8, or int32 for sums (default: as the input).",
+        rich_help_panel=_BYTES,
     ),
-    y_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
+    y_zero: int = typer.Option(None, help="Its zero point (default: 0).", rich_help_panel=_BYTES),
     y_scale: float = typer.Option(
-        None, help="Its scale, with activations besides relu; else the multipliers have it."
+        None,
+        help="Its scale, with activations besides relu; else the multipliers have it.",
+        rich_help_panel=_BYTES,
     ),
     isa: str = _ISA,
     threads: int = _THREADS,

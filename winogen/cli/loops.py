@@ -20,7 +20,7 @@ EXAMPLE = (
 )
 
 
-@takes("stride padding dilation groups layout")
+@takes("stride padding dilation groups layout", panels=True)
 def loops(
     input: str = INPUT,
     weight: str = WEIGHT,

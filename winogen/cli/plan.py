@@ -8,6 +8,7 @@ import typer
 
 from winogen.cli.convolution import (
     INPUT,
+    LAYER,
     OUTPUT_PADDING,
     TRANSPOSED,
     read,
@@ -21,7 +22,8 @@ EXAMPLE = "Example: winogen plan --input 1,64,56,56 --weight 64,64,3,3 --padding
 
 @takes(
     "stride padding dilation groups padding_mode layout activation algorithm tile points moduli "
-    "order edge border filter_dtype product_dtype threads workspace_limit tolerance"
+    "order edge border filter_dtype product_dtype threads workspace_limit tolerance",
+    panels=True,
 )
 def plan(
     input: str = INPUT,
@@ -30,11 +32,15 @@ def plan(
         "--weight",
         metavar="M,C,KH,KW",
         help="Shape of the weights; C,M,KH,KW with --transposed.",
+        rich_help_panel=LAYER,
     ),
     transposed: bool = TRANSPOSED,
     output_padding: str = OUTPUT_PADDING,
     dtype: str = typer.Option(
-        "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or bfloat16."
+        "float32",
+        metavar="TYPE",
+        help="Of the arrays: float32, float64, float16 or bfloat16.",
+        rich_help_panel=LAYER,
     ),
     source: bool = typer.Option(False, "--source", help="Print the C of the kernel instead."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of lines."),

@@ -49,7 +49,9 @@ def search(
         None, "--infinity/--no-infinity", help="Only sets with, or without, infinity."
     ),
     objective: Objective = typer.Option(
-        Objective.error, help="Least error, fewest instructions, or the best trades of both."
+        Objective.error,
+        metavar="NAME",
+        help="error, the least; instructions, the fewest; or pareto, the best trades of both.",
     ),
     scalings: bool = typer.Option(False, "--scalings", help="Search row scalings, too."),
     height: int = typer.Option(8, help="Largest numerator and denominator of a point."),

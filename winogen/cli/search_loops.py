@@ -25,7 +25,7 @@ EXAMPLE = (
 )
 
 
-@takes("stride padding dilation groups layout")
+@takes("stride padding dilation groups layout", panels=True)
 def search_loops(
     input: str = INPUT,
     weight: str = WEIGHT,
