@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import typer
 
 import winogen as package
 from winogen.cli.app import app
-from winogen.cli.options import finite, integers, parsed_activation
+from winogen.cli.options import finite, integers, parsed_activation, print_json
 from winogen.codegen.ctext import commented
 from winogen.codegen.standalone import check_name
 from winogen.conv import arguments
@@ -182,3 +184,30 @@ def test_public_names_are_listed_once():
 
 def test_annotations_are_for_others_too():
     assert os.path.isfile(os.path.join(os.path.dirname(package.__file__), "py.typed"))
+
+
+def test_figures_are_printed_as_json_that_every_program_reads(capsys):
+    """Records and what is in them as objects; numbers that JSON lacks as null."""
+
+    class Pair(NamedTuple):
+        ours: float
+        theirs: float
+
+    @dataclass
+    class Record:
+        model: object
+        times: Pair
+        parts: tuple
+
+    print_json(
+        Record(object(), Pair(1.5, float("inf")), (1, "a", None)), without="model", more=True
+    )
+    wanted = {"times": {"ours": 1.5, "theirs": None}, "parts": [1, "a", None], "more": True}
+    assert json.loads(capsys.readouterr().out) == wanted
+
+
+def test_a_plan_of_integers_is_json_too(winogen):
+    document = json.loads(winogen("fixed", 2, 3, "--json").stdout)
+    best, *_ = document["candidates"]
+    assert document["fits"] and best["reason"] == "best" and document["device"]["inputs"] == 8
+    assert f"winogen derive 2 3 {best['origin']}" in winogen("fixed", 2, 3).stdout

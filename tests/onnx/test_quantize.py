@@ -1,5 +1,6 @@
 """quantize: options, samples, what is written, and how far the result is off."""
 
+import json
 import re
 
 import numpy as np
@@ -283,6 +284,9 @@ def test_the_command(winogen, refused, tmp_path):
     assert re.search(r"^y: PSNR \d\d\.\d dB, largest error \d\.\de-0\d of", result.stdout, re.M)
     onnx.checker.check_model(onnx.load(narrow))
     words = ("onnx", "quantize", path, samples, "-o", narrow)
+    document = json.loads(winogen(*words, "--json").stdout)
+    assert (document["convolutions"], document["output"]) == (3, str(narrow))
+    assert document["differences"][0]["output"] == "y" and "model" not in document
     assert "method: got 'x'; allowed: maximum" in refused(*words, "--method", "x")
     assert "No such file" in refused("onnx", "quantize", path, "missing.npy", "-o", narrow)
 

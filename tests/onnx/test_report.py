@@ -1,6 +1,7 @@
 """report and the commands: layer by layer what a model would gain."""
 
 import importlib
+import json
 import re
 import sys
 
@@ -110,6 +111,13 @@ def test_the_commands(winogen, tmp_path):
     assert "predicted" not in result.stdout.splitlines()[0]
     result = winogen("onnx", "report", path, "--input", "1,4,16,16", "--threads", 1, "--predicted")
     assert " predicted " in result.stdout.splitlines()[0]
+    words = ("onnx", "report", path, "--input", "x=1,4,16,16", "--threads", 1, "--json")
+    document = json.loads(winogen(*words).stdout)
+    assert document["rows"][0]["layer"] == "first" and document["threads"] == 1
+    words = ("onnx", "optimize", path, "-o", fast, "--tolerance", "1e-4", "--threads", 1, "--json")
+    document = json.loads(winogen(*words).stdout)
+    assert (document["convolutions"], document["segments"]) == (2, 1) and document["gain"] > 0
+    assert document["output"] == str(fast) and "model" not in document
     result = winogen("onnx", "optimize", path, "-o", fast, "--tolerance", "1e-4", "--threads", 2)
     assert result.exit_code == 0, result.output
     assert "6 nodes became 2; winogen computes 2 convolutions in 1 of them" in result.stdout

@@ -179,6 +179,13 @@ def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch
     result = CliRunner().invoke(app, ["calibrate", "--rates-only"])
     assert "median" not in result.output and "disturbed" not in result.output
     assert not {"costs", "rates"} & set(json.loads(kept.read_text()))
+    result = CliRunner().invoke(app, ["calibrate", "--json"])
+    document = json.loads(result.stdout)
+    assert document["kept"] == str(kept) and document["disturbed"] == []
+    assert document["l2_rate"] == json.loads(kept.read_text())["l2_rate"]
+    assert document["unexplained"]["after"] < document["unexplained"]["before"]
+    result = CliRunner().invoke(app, ["calibrate", "--rates-only", "--json"])
+    assert json.loads(result.stdout)["unexplained"] is None
     for words in (["--only", "56"], ["--rates-only", "--layers", "vgg16"]):
         refused = CliRunner().invoke(app, ["calibrate", *words])
         assert refused.exit_code == 2 and "allowed: where constants are fitted" in refused.output

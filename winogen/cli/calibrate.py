@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from winogen.cli.options import AS_JSON, print_json
+
 if TYPE_CHECKING:
     from winogen.records import Machine
+    from winogen.tuning.fit import Fit
     from winogen.tuning.layers import BenchLayer
 
 EXAMPLE = "Example: winogen calibrate --rates-only"
@@ -27,6 +30,7 @@ def calibrate(
     forget: bool = typer.Option(
         False, "--forget", help="Forget this machine: the next plan measures it."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Measure this machine for the planner; plans of later processes follow it.
 
@@ -49,13 +53,24 @@ def calibrate(
     folder = cache_dir()
     if forget:
         machine.forget(folder)
-        typer.echo(f"{'machine':<18} {machine.described(folder)}")
+        described = machine.described(folder)
+        if as_json:
+            print_json({"machine": described})
+        else:
+            typer.echo(f"{'machine':<18} {described}")
         return
     chosen = None if layers is None else chosen_layers(layers, only)
     with working("measuring this machine"):
         rates, signs = calibrated(seconds=seconds)
-    measured = rates if rates_only else _fitted(rates, chosen)
+    fit = None if rates_only else _fitted(rates, chosen)
+    measured = rates if fit is None else fit.machine
     kept = machine.save(measured, folder, signs=signs, rates=None if rates_only else rates)
+    if as_json:
+        left = {"before": fit.before, "after": fit.after, "families": fit.families} if fit else None
+        print_json(measured, kept=str(kept), disturbed=signs, unexplained=left)
+        return
+    if fit is not None:
+        typer.echo(_unexplained(fit))
     typer.echo(f"kept in {kept}")
     if signs:
         typer.echo(f"disturbed: {', '.join(signs)}; better measured in a quiet moment")
@@ -65,16 +80,20 @@ def calibrate(
         typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
 
 
-def _fitted(machine: Machine, layers: list[BenchLayer] | None) -> Machine:
+def _fitted(machine: Machine, layers: list[BenchLayer] | None) -> Fit:
     """The machine with constants that fit it, and how well they do."""
     from winogen.progress import telling
     from winogen.tuning.fit import fit, measure
 
     with telling("measuring") as say:
-        found = fit(measure(machine, layers, progress=say), machine)
-    typer.echo(f"{'|log(predicted / measured)|':<28} {'calls':>5} {'before':>7} {'after':>7}")
+        return fit(measure(machine, layers, progress=say), machine)
+
+
+def _unexplained(found: Fit) -> str:
+    """What the constants leave unexplained, by kind of kernel."""
+    lines = [f"{'|log(predicted / measured)|':<28} {'calls':>5} {'before':>7} {'after':>7}"]
     count = sum(calls for calls, _, _ in found.families.values())
     rows = [*found.families.items(), ("all", (count, found.before, found.after))]
     for name, (calls, before, after) in rows:
-        typer.echo(f"  {f'median, {name}':<26} {calls:>5} {before:>7.3f} {after:>7.3f}")
-    return found.machine
+        lines.append(f"  {f'median, {name}':<26} {calls:>5} {before:>7.3f} {after:>7.3f}")
+    return "\n".join(lines)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from winogen.cli.options import AS_JSON, print_json
+
 EXAMPLE = "Example: winogen fixed 4 3 --channels 910 --no-wrapping"
 
 
@@ -18,6 +20,7 @@ def fixed(
     wrapping: bool = typer.Option(
         True, help="Sums are modulo 2^sums on the way; or they saturate, and have to fit."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Plan F(m, r) for integers: the points or moduli of fewest products whose widths fit.
 
@@ -28,7 +31,11 @@ def fixed(
     from winogen.progress import working
 
     with working(f"searching for an F({m}, {r}) whose widths fit"):
-        found = str(
-            plan(m, r, bits, filter_bits, channels, operands=operands, sums=sums, wrapping=wrapping)
+        made = plan(
+            m, r, bits, filter_bits, channels, operands=operands, sums=sums, wrapping=wrapping
         )
-    typer.echo(found)
+        text, document = str(made), made.to_dict()
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(text)

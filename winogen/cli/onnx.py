@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from winogen.cli.options import App
+from winogen.cli.options import AS_JSON, App, print_json
 
 OPTIMIZE_EXAMPLE = "Example: winogen onnx optimize model.onnx -o fast.onnx"
 LIBRARY_EXAMPLE = "Example: winogen onnx library fast.onnx --input x=1,3,224,224 -o fast.so"
@@ -40,6 +40,7 @@ def optimize(
     seconds: float = typer.Option(
         30.0, min=0.0, help="About how long to measure layers; inf for as long as that takes."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write a model that computes the same with winogen's convolutions, where these are faster.
 
@@ -57,6 +58,9 @@ def optimize(
         seconds=seconds,
     )
     path = save(result.model, output)
+    if as_json:
+        print_json(result, without="model", gain=result.gain, output=str(path))
+        return
     typer.echo(result)
     typer.echo(path)
 
@@ -113,6 +117,7 @@ def quantize(
     exclude: list[str] = typer.Option(
         None, metavar="NAME", help="A convolution, or its output, that stays float; once for each."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write a model that computes its convolutions in 8 bits, and say how far it is off.
 
@@ -132,9 +137,13 @@ def quantize(
             per_channel=per_channel, exclude=exclude or (),
         )  # fmt: skip
         path = save(result.model, output)
-    typer.echo(result)
+    if not as_json:
+        typer.echo(result)
     with working("comparing the models"):
         found = differences(original, result.model, read_samples(original, samples))
+    if as_json:
+        print_json(result, without="model", differences=found, output=str(path))
+        return
     for difference in found:
         typer.echo(difference)
     typer.echo(path)
@@ -151,6 +160,7 @@ def report(
     predicted: bool = typer.Option(
         False, "--predicted", help="Print what was predicted of measured layers, too."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say layer by layer what winogen gains, without changing anything.
 
@@ -159,7 +169,10 @@ def report(
     from winogen.onnx.report import report as make
 
     made = make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input))
-    typer.echo(made.table(predicted))
+    if as_json:
+        print_json(made, gain=made.gain)
+    else:
+        typer.echo(made.table(predicted))
 
 
 def shapes_of(texts: list[str] | None) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import typer
@@ -32,6 +34,36 @@ class App(typer.Typer):
             return register(name, help=text, **options)(function)
 
         return registered
+
+
+AS_JSON = typer.Option(False, "--json", help="Print JSON instead of lines.")
+
+
+def print_json(value: Any, without: str = "", **more: Any) -> None:
+    """Print figures as JSON.
+
+    ``value``: a mapping, or a record, whose fields are printed but for the one ``without``.
+    ``more``: what else belongs to it.
+    """
+    document = {name: one for name, one in _fields(value).items() if name != without}
+    typer.echo(json.dumps(_plain({**document, **more}), indent=1, allow_nan=False))
+
+
+def _fields(record: Any) -> Mapping[str, Any]:
+    if dataclasses.is_dataclass(record):
+        return {one.name: getattr(record, one.name) for one in dataclasses.fields(record)}
+    return record._asdict() if hasattr(record, "_asdict") else dict(record)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: of what is no finite number None."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_asdict"):
+        return [_plain(one) for one in value]
+    return {str(name): _plain(one) for name, one in _fields(value).items()}
 
 
 def integers(

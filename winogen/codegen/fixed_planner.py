@@ -9,10 +9,10 @@ of halves quadratic polynomials, each of which stands for two points and takes t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winogen.columns import aligned
 from winogen.errors import InvalidValue
@@ -131,6 +131,34 @@ class FixedPlan:
         if other.products > self.best.products:
             return f"{other.products} products"
         return "as many products, no narrower"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold: the device, and all candidates, the best one first."""
+        best = [self.best] if self.best else []
+        return {
+            "m": self.m,
+            "r": self.r,
+            "device": {
+                **asdict(self.device),
+                "inputs": self.device.inputs.bits,
+                "filters": self.device.filters.bits,
+            },
+            "fits": self.best is not None,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "products": one.products,
+                    "bits": [range_.bits for range_ in one.operands],
+                    "interval_bits": one.interval_bits,
+                    "scale": one.made.spelled(),
+                    "channels": one.channels,
+                    "channels_without_wrapping": one.channels_without_wrapping,
+                    "reason": "best" if one is self.best else self.reason(one),
+                    "origin": one.origin,
+                }
+                for one in (*best, *self.others)
+            ],
+        }
 
     def __str__(self) -> str:
         device = self.device
