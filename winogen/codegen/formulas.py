@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from winogen.records.activation import Activation
+from winogen.errors import InvalidValue
+from winogen.records.activation import FUNCTIONS, OPERATORS, Activation
 
 # How tightly operators bind, from the loosest to what needs no brackets.
 _CHOICE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _WHOLE = range(6)
@@ -20,6 +21,14 @@ def scalar(activation: Activation) -> str:
     """Return the C of an activation of the double y, its parameters being a and b."""
     names = ("y", "a", "b")[: 1 + len(activation.parameters)]
     return _term(activation.formula(_Library(), *(_Term(name) for name in names))).text
+
+
+def _refusal(what: str) -> InvalidValue:
+    functions = ", ".join(f"f.{name}" for name in FUNCTIONS)
+    return InvalidValue(
+        f"formula: got {what}; allowed: {' '.join(OPERATORS)}, f.where(condition, yes, no), "
+        f"{functions}, and numbers"
+    )
 
 
 class _Term:
@@ -65,6 +74,24 @@ class _Term:
     def __gt__(self, other: Any) -> _Term:
         return _joined(self, ">", other, _COMPARISON)
 
+    def __abs__(self) -> NoReturn:
+        raise _refusal("abs")
+
+    def __pow__(self, _: Any) -> NoReturn:
+        raise _refusal("**")
+
+    def __le__(self, _: Any) -> NoReturn:
+        raise _refusal("<=")
+
+    def __ge__(self, _: Any) -> NoReturn:
+        raise _refusal(">=")
+
+    def __bool__(self) -> bool:
+        raise _refusal("a condition outside of f.where, as of if, min and max")
+
+    def __float__(self) -> float:
+        raise _refusal("a function of Python's math")
+
 
 def _term(value: Any) -> _Term:
     return value if isinstance(value, _Term) else _Term(repr(value), _SIGN if value < 0 else _WHOLE)
@@ -83,4 +110,6 @@ class _Library:
         return _Term(f"{first} ? {second} : {_term(no).text}", _CHOICE)
 
     def __getattr__(self, name: str) -> Callable[[Any], _Term]:
+        if name not in FUNCTIONS:
+            raise _refusal(f"f.{name}")
         return lambda value: _Term(f"{name}({_term(value).text})")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 # A formula: a function of a library, of numbers y and of the activation's parameters. The library
-# has where(condition, yes, no), exp, expm1, log1p, tanh and erfc: numpy, torch, mpmath or, for C,
+# has where(condition, yes, no) and functions of one number: numpy, torch, mpmath or, for C,
 # `winogen.codegen.formulas`.
 Formula = Callable[..., Any]
+FUNCTIONS = "exp", "expm1", "log1p", "tanh", "erfc"
+OPERATORS = "+", "-", "*", "/", "<", ">"
 
 
 class Argument(NamedTuple):
