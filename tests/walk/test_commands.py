@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def things(with_lab, tmp_path_factory):
     script = MODEL.format(tests=str(ROOT / "tests" / "walk"), name="unet")
     (folder / "model.py").write_text(script)
     with_lab.succeeds("python model.py", folder)
-    pictures = random.standard_normal((4, 3, 64, 64), np.float32)
+    pictures = random.standard_normal((8, 3, 64, 64), np.float32)
     np.save(folder / "pictures.npy", pictures)
     np.savez(folder / "inputs.npz", x=pictures)
     np.save(folder / "w.npy", random.standard_normal((64, 64, 3, 3), np.float32))
@@ -93,6 +94,11 @@ def things(with_lab, tmp_path_factory):
     layer = {"name": "mine", "input": [1, 32, 28, 28], "weight": [32, 32, 3, 3], "padding": 1}
     (folder / "mine.json").write_text(json.dumps([layer]))
     return folder
+
+
+def parents(word):
+    """The folders of a path, as words of commands name them."""
+    return [str(path) for path in Path(word).parents if path.name]
 
 
 def walk(page, environment, folder, kept):
@@ -103,11 +109,16 @@ def walk(page, environment, folder, kept):
     earlier.mkdir(parents=True)
     (earlier / "python").symlink_to(environment.python)
     variables = {"WINOGEN_CACHE": str(kept / "kernels"), "WINOGEN_WISDOM": str(folder / "wisdom")}
+    missing = set()  # words of commands that were not done to their end: files among them
     for command in walked(page):
         limit = SECONDS if may_be_interrupted(command) else None
         ended = environment.run(command, folder, limit, **variables)
-        right = ended.status in (0, None) or "pip install" in ended.said
+        given = shlex.split(command, comments=True)[2:]
+        words = {part for word in given for part in (word, *parents(word))}
+        right = ended.status in (0, None) or "pip install" in ended.said or words & missing
         assert right, f"{page}: {command}\n{ended.status}: {ended.said}"
+        if ended.status != 0:
+            missing |= {word for word in words if "." in word or not word.startswith("-")}
 
 
 @pytest.mark.parametrize("page", WALKED)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.lab.nets import NETS, Net
+from winogen.lab.nets import NETS, Net, NotInstalled
 
 _SEED = 20
 _SAMPLES = (2, 4)  # pieces of a photograph, down and across, or as many random inputs
@@ -174,7 +174,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     name, folder = words[0], Path(words[1])
     folder.mkdir(parents=True, exist_ok=True)
-    lay_out(name, str(folder))
+    try:
+        lay_out(name, str(folder))
+    except NotInstalled as problem:
+        print(f"net: got {name}: {problem}")
+        return 2
     np.save(folder / "samples.npy", samples(NETS[name]))
     print(*sorted(str(path) for path in folder.iterdir()), sep="\n")
     return 0
