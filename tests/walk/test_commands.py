@@ -105,9 +105,9 @@ def walk(page, environment, folder, kept):
     """Run the page's commands; return what each said."""
     for name in ("examples", "transforms", "csrc", "docs", "tests"):
         (folder / name).symlink_to(ROOT / name)
-    earlier = folder.parent / "earlier" / ".venv" / "bin"
-    earlier.mkdir(parents=True)
-    (earlier / "python").symlink_to(environment.python)
+    earlier = folder.parent / "earlier"
+    earlier.mkdir()
+    (earlier / ".venv").symlink_to(environment.python.parents[1])
     variables = {"WINOGEN_CACHE": str(kept / "kernels"), "WINOGEN_WISDOM": str(folder / "wisdom")}
     missing = set()  # words of commands that were not done to their end: files among them
     for command in walked(page):
