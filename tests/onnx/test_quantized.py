@@ -380,7 +380,7 @@ def test_the_report_counts_them(clock):
     clock({"y": (0.25, 0.5)})
     text = str(winogen.onnx.report(model, input_shapes=shapes))
     assert "alone, all together: onnxruntime 500 ms, winogen 250 ms" in " ".join(text.split())
-    assert re.search(r"^layer .* 250\.000 +500\.000 +2\.00$", text, re.MULTILINE)
+    assert re.search(r"^layer .* 250\? +500\? +2\.00$", text, re.MULTILINE)
 
 
 def test_the_report_predicts_layers_whose_padding_follows_from_their_size(clock):
