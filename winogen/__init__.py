@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from winogen.lazy import attribute_of
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
+    from winogen import hardware as hardware
     from winogen.algebra import BilinearAlgorithm as BilinearAlgorithm
     from winogen.algebra import cook_toom as cook_toom
     from winogen.algebra import winograd as winograd
@@ -55,6 +56,7 @@ _PUBLIC = {
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
     "QConv2d": "winogen.conv.quantized",
+    "hardware": "winogen.hardware",
     "Plan": "winogen.conv",
     "WinogenError": "winogen.errors",
     "Activation": "winogen.typing",
