@@ -121,9 +121,13 @@ def integral(algorithm: BilinearAlgorithm) -> Integral:
 
 
 def _factor(row: Iterable[Any]) -> Fraction:
-    """By what a row becomes integers without a common divisor."""
+    """By what a row becomes integers without a common divisor, not all of them negative.
+
+    Sums of negated values would cost a negation each. The sign moves on to the columns of A^T.
+    """
     some = [c for c in row if c]
-    return Fraction(lcm(*(c.denominator for c in some)), gcd(*(c.numerator for c in some)))
+    sign = 1 if any(c > 0 for c in some) else -1
+    return sign * Fraction(lcm(*(c.denominator for c in some)), gcd(*(c.numerator for c in some)))
 
 
 def _whole(rows: Iterable[Iterable[Any]]) -> tuple[tuple[int, ...], ...]:

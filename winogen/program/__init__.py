@@ -8,6 +8,7 @@ from winogen.lazy import attribute_of
 from winogen.program.ir import Counts, Program, Statement, Term
 
 if TYPE_CHECKING:
+    from winogen.program.search.adders.search import adder_program
     from winogen.program.search.scaling import ShortTransforms, shortest_transforms
     from winogen.program.search.simplify import simplify
 
@@ -17,6 +18,7 @@ __all__ = [
     "ShortTransforms",
     "Statement",
     "Term",
+    "adder_program",
     "shortest_transforms",
     "simplify",
 ]
@@ -26,6 +28,7 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_of(
         __name__,
         {
+            "adder_program": "winogen.program.search.adders.search",
             "simplify": "winogen.program.search.simplify",
             "ShortTransforms": "winogen.program.search.scaling",
             "shortest_transforms": "winogen.program.search.scaling",

@@ -1,0 +1,148 @@
+"""From an integer matrix to a program of adders and shifts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from winogen.errors import InvalidType, InvalidValue
+from winogen.program.adders import adder_bits, adder_depth, adders
+from winogen.program.ir import Program, Rows, exact
+from winogen.program.search.adders.closure import Closure
+from winogen.program.search.adders.emit import emit
+from winogen.program.search.adders.exchange import Weight, exchange, prune
+from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.sharing import share
+from winogen.program.search.adders.splitting import split
+from winogen.program.search.lower import Names
+from winogen.program.widths import signed
+
+Objective: TypeAlias = Literal["adders", "bits"]
+OBJECTIVES = ("adders", "bits")
+_STARTS = 48  # sets that are made of the matrix
+_BEST = 4  # of them whose members are exchanged
+_MOVES = 250
+
+
+def adder_program(
+    matrix: Rows,
+    *,
+    objective: Objective = "adders",
+    depth: int | None = None,
+    bits: int = 8,
+    inputs: str = "d",
+    outputs: str = "v",
+    temporaries: str = "t",
+) -> Program:
+    """Return the best program found for a matrix of integers whose constants are all shifts.
+
+    Every statement is ``±2^a x ± 2^b y`` or ``±2^a x``; it is proven equal to the matrix.
+    ``objective``: "adders" for the fewest adders, and of these for the fewest bits; "bits" for the
+    least sum of the bits of the adders' results, for inputs of so many ``bits`` in two's
+    complement (see `winogen.program.adders`). ``depth``: the most levels of adders. ``inputs``,
+    ``outputs``, ``temporaries``: prefixes of names. The same arguments give the same program.
+
+    Raises InvalidValue for an unknown objective, a matrix that is empty, ragged or not of integers,
+    and a depth that is less than a row of the matrix takes.
+
+    >>> print(adder_program([[4, 0, -5, 0, 1], [0, 7, 0, 7, 0]]))
+    t0 = d0 - d2
+    t1 = d1 + d3
+    t2 = d4 - d2
+    t3 = 8*t1
+    v1 = t3 - t1
+    v0 = t2 + 4*t0
+    outputs: v0, v1
+    """
+    if objective not in OBJECTIVES:
+        raise InvalidValue(f"objective: got {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+    rows = _integers(matrix)
+    for name, value in (("bits", bits), ("depth", depth)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise InvalidType(f"{name}: got {value!r}; allowed: an integer")
+    if bits < 1:
+        raise InvalidValue(f"bits: got {bits}; allowed: 1 or more")
+    return _search(rows, objective, depth, bits, Names(inputs, outputs, temporaries))
+
+
+def _integers(matrix: Rows) -> tuple[tuple[int, ...], ...]:
+    rows = tuple(tuple(exact(c) for c in row) for row in matrix)
+    if not rows or len({len(row) for row in rows}) > 1 or not rows[0]:
+        raise InvalidValue("matrix: got no or unequal rows; allowed: rows of one length, 1 or more")
+    for row in rows:
+        for c in row:
+            if not isinstance(c, Fraction) or c.denominator != 1:
+                raise InvalidValue(
+                    f"matrix: got {c}; allowed: integers, as `winogen.fixed.integral` makes them"
+                )
+    return tuple(tuple(int(c) for c in row) for row in rows)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=256)
+def _search(
+    matrix: tuple[tuple[int, ...], ...],
+    objective: str,
+    depth: int | None,
+    bits: int,
+    names: Names,
+) -> Program:
+    given = signed(bits)
+    forms = Forms(len(matrix[0]), max(abs(c) for row in matrix for c in row), given)
+    rows = [forms.encode(row) for row in matrix]
+    targets = {forms.value(row) for row in rows if row} - set(forms.units)
+    least = max((_least_depth(forms, target) for target in targets), default=0)
+    if depth is not None and depth < least:
+        raise InvalidValue(f"depth: got {depth}; allowed: {least} or more for this matrix")
+    by_bits = objective == "bits"
+
+    def weight(value: int) -> int:
+        return forms.bits(value) + (0 if by_bits else 1000)
+
+    def price(program: Program) -> tuple[int, ...]:
+        count, width = adders(program), adder_bits(program, given)
+        deep = adder_depth(program)
+        order = (width, count) if by_bits else (count, width)
+        return (depth is not None and deep > depth, *order, deep, len(program.statements))
+
+    sets = _starts(forms, targets, depth, weight, by_bits)
+    best: list[tuple[tuple[int, ...], Program]] = []
+    for k, values in enumerate(sets[:_BEST]):
+        rng = random.Random(f"exchange {k}")
+        heat = 4.0 if by_bits else 30.0
+        found = exchange(Closure(forms, values), targets, depth, weight, rng, _MOVES, heat)
+        program = emit(forms, rows, found, depth, names, price)
+        best.append((price(program), program))
+    program = min(best, key=lambda one: one[0])[1]
+    program.verify(matrix)
+    return program
+
+
+def _least_depth(forms: Forms, value: int) -> int:
+    return (forms.weight(value) - 1).bit_length()
+
+
+def _starts(
+    forms: Forms, targets: Collection[int], depth: int | None, weight: Weight, by_bits: bool
+) -> list[list[int]]:
+    """Sets of values that compute the targets, the cheapest first."""
+    found: dict[frozenset[int], int] = {}
+    chances = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.7, 0.7), (0.9, 0.4)]
+    for k in range(_STARTS):
+        rng = random.Random(f"start {k}")
+        halves, differences = chances[k % len(chances)]
+        rows = split(forms, targets, depth, rng, halves, differences)
+        if rows is None:
+            continue
+        noise = (0.05, 0.4, 0.2)[k // len(chances) % 3]
+        values = sorted(share(forms, rows, rng, by_bits and bool(k & 1), noise))
+        closure = Closure(forms, values)
+        level = closure.levels(depth=depth)
+        if all(target in level for target in targets):
+            prune(closure, targets, depth, weight, rng)
+            kept = frozenset(closure.sums)
+            found.setdefault(kept, sum(map(weight, kept)))
+    order: Sequence[frozenset[int]] = sorted(found, key=lambda one: (found[one], sorted(one)))
+    return [sorted(one) for one in order]
