@@ -13,13 +13,17 @@ from winogen.lazy import attribute_of
 
 if TYPE_CHECKING:
     from winogen.hardware.engine import Engine
+    from winogen.hardware.events import simulate
+    from winogen.hardware.functional import convolve
     from winogen.hardware.mapping import Mapping
 
-__all__ = ["Engine", "Mapping"]
+__all__ = ["Engine", "Mapping", "convolve", "simulate"]
 
 _PUBLIC = {
     "Engine": "winogen.hardware.engine",
     "Mapping": "winogen.hardware.mapping",
+    "convolve": "winogen.hardware.functional",
+    "simulate": "winogen.hardware.events",
 }
 __getattr__ = attribute_of("winogen.hardware", _PUBLIC)
 

@@ -1,0 +1,204 @@
+"""Bytes between an engine and its memory: which block stays, in an SRAM of a finite size.
+
+A layer is cut into bands of tile rows, blocks of channels and blocks of filters. The SRAM has two
+halves: one for maps, that is a block of inputs, the next one, and the sums of the block; one for
+filters, a block and the next. With sigma bands, alpha blocks of channels and beta of filters,
+inputs, filters and sums are moved
+
+    schedule   inputs   filters   sums
+    OS         beta     sigma     1
+    IS         1        sigma     alpha
+    WS         beta     1         alpha
+
+times, unless what would come again is still there, since the loops within have one turn. Sums that
+are moved more than once are written and read as words of 32 bits, transformed tiles as they are:
+that is why schedules differ. Inputs and outputs are bytes, and so are transformed filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+from winogen.errors import Unsupported
+from winogen.hardware.mapping import Mapping, blocks
+from winogen.hardware.schedules import loops
+
+if TYPE_CHECKING:
+    from winogen.records import Axis
+
+SUM_BYTES = 4
+# The source's three, small, medium and large; each is split in halves.
+SRAMS = {"S": 512 << 10, "M": 1 << 20, "L": 2 << 20}
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is in the SRAM at a time: so many channels, filters and rows of tiles."""
+
+    channels: int
+    filters: int
+    rows: int
+    alpha: int  # blocks of channels
+    beta: int  # of filters
+    sigma: int  # bands
+    maps: int  # bytes of the half for maps
+    weights: int  # of the half for filters
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a layer moves to and from memory by a schedule, with the best block for it."""
+
+    schedule: str
+    block: Block
+    inputs: int
+    weights: int
+    sums: int  # partial ones, written and read
+    outputs: int
+
+    @property
+    def bytes(self) -> int:
+        """All of them."""
+        return self.inputs + self.weights + self.sums + self.outputs
+
+
+def traffic(mapping: Mapping, schedule: str, sram: int) -> Traffic:
+    """Return the least traffic of a layer by a schedule, with an SRAM of so many bytes.
+
+    Raises InvalidType and InvalidValue, and Unsupported where the smallest block does not fit.
+
+    >>> from winogen.hardware import Engine
+    >>> layer = Engine(16, 4, 16, 2).mapping((1, 512, 28, 28), (512, 512, 3, 3), padding=1)
+    >>> [round(traffic(layer, name, 1 << 20).bytes / 1e6, 1) for name in ("OS", "IS", "WS")]
+    [9.4, 17.6, 17.2]
+    """
+    loops(schedule)
+    shape = _shape(mapping)
+    least = None
+    for block in _blocks(shape, sram // 2):
+        moved = _moved(mapping, shape, block, schedule)
+        if least is None or moved.bytes < least.bytes:
+            least = moved
+    if least is None:
+        raise Unsupported(
+            f"sram: got {sram} bytes; allowed: more, for the smallest block of a layer of "
+            f"{mapping.problem.input_shape} and {mapping.problem.layer.weight_shape}"
+        )
+    return least
+
+
+def best_traffic(mapping: Mapping, sram: int) -> Traffic:
+    """Return the least of the three schedules."""
+    return min((traffic(mapping, name, sram) for name in ("OS", "IS", "WS")), key=_bytes)
+
+
+def _bytes(moved: Traffic) -> int:
+    return moved.bytes
+
+
+def seconds(mapping: Mapping, moved: Traffic, clock: float, bandwidth: float) -> float:
+    """Return how long a layer takes: multiplying or moving, whichever is longer, with the fill and
+    the drain of the engine. Blocks come while others are multiplied.
+    """
+    from winogen.hardware.events import fill_and_drain
+
+    cycles = mapping.cycles + sum(fill_and_drain(mapping))
+    return max(cycles / clock, moved.bytes / bandwidth)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What blocks depend on: the groups that stand side by side, in numbers of the definition."""
+
+    channels: int
+    filters: int
+    positions: int  # words of a transformed filter, of all its pieces
+    groups: int  # whose filters see their own channels only
+    batch: int
+    rows: int  # of tiles of an image
+    row_inputs: int  # bytes of a channel for a row of tiles, without the halo
+    halo: int  # bytes of a channel that a band has more
+    row_sums: int  # words of a filter
+    least: tuple[int, int]  # channels and filters that fill the engine
+
+
+def _shape(mapping: Mapping) -> _Shape:
+    layer, engine, problem = mapping.problem.layer, mapping.engine, mapping.problem
+    height, width = mapping.parts
+    axis: Axis = layer.plane[0]
+    columns = (1, *problem.size)[-1]
+    if mapping.transformed:
+        rows, high, sums = height.tiles, height.outputs, width.tiles * engine.T**2
+    else:
+        rows, high, sums = mapping.map[0], 1, mapping.map[1]
+    side_by_side = mapping.groups_at_once
+    return _Shape(
+        channels=layer.channels // layer.groups * side_by_side,
+        filters=mapping.filters,
+        positions=mapping.pieces * (engine.T**2 if mapping.transformed else 1),
+        groups=side_by_side,
+        batch=problem.batch,
+        rows=rows,
+        row_inputs=high * axis.stride * columns,
+        halo=max(axis.reach - axis.stride, 0) * columns,
+        row_sums=sums,
+        least=(engine.f_i, engine.f_o),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _blocks(shape: _Shape, half: int) -> tuple[Block, ...]:
+    """The blocks that fit the halves of an SRAM, for all sizes of blocks of channels and filters
+    those of most rows."""
+    return tuple(_fitting(shape, half))
+
+
+def _fitting(shape: _Shape, half: int) -> Iterator[Block]:
+    some = (
+        _sizes(count, size) for count, size in zip((shape.channels, shape.filters), shape.least)
+    )
+    for channels, filters in product(*some):
+        alpha, beta = blocks(shape.channels, channels), blocks(shape.filters, filters)
+        weights = channels * filters * shape.positions // shape.groups
+        weights *= 1 if alpha == beta == 1 else 2
+        if weights > half:
+            continue
+        for rows in _sizes(shape.rows, 1):
+            sigma = shape.batch * blocks(shape.rows, rows)
+            inputs = channels * (rows * shape.row_inputs + shape.halo)
+            sums = filters * rows * shape.row_sums * SUM_BYTES
+            maps = (1 if alpha == sigma == 1 else 2) * inputs + sums
+            if maps <= half:
+                yield Block(channels, filters, rows, alpha, beta, sigma, maps, weights)
+                break
+
+
+def _sizes(count: int, least: int) -> list[int]:
+    """All, and ``least`` times powers of two below, from the largest."""
+    doubled = reversed(range(blocks(count, least).bit_length()))
+    return [count, *(least << k for k in doubled if least << k < count)]
+
+
+def _moved(mapping: Mapping, shape: _Shape, block: Block, schedule: str) -> Traffic:
+    """The bytes of all groups by the table above."""
+    alpha, beta, sigma = block.alpha, block.beta, block.sigma
+    inputs, weights, sums = {  # how often they are moved
+        "OS": (beta if alpha > 1 else 1, sigma if alpha * beta > 1 else 1, 1),
+        "IS": (1, sigma if alpha * beta > 1 else 1, alpha if beta > 1 else 1),
+        "WS": (beta if alpha * sigma > 1 else 1, 1, alpha if sigma > 1 else 1),
+    }[schedule]
+    band = shape.batch * shape.rows * shape.row_inputs + sigma * shape.halo
+    swapped = shape.batch * shape.filters * shape.rows * shape.row_sums * SUM_BYTES
+    filters = shape.channels * shape.filters * shape.positions // shape.groups
+    return Traffic(
+        schedule,
+        block,
+        inputs=mapping.turns * shape.channels * band * inputs,
+        weights=mapping.turns * filters * weights,
+        sums=mapping.turns * swapped * 2 * (sums - 1),
+        outputs=mapping.problem.layer.filters * mapping.pixels,
+    )
