@@ -94,3 +94,13 @@ def of_products(columns: Sequence[Form], rows: Sequence[Form], inputs: Range) ->
 def _split(form: Form) -> tuple[int, int]:
     """The sum of the positive coefficients, and that of the others' magnitudes."""
     return sum(c for c in form if c > 0), -sum(c for c in form if c < 0)
+
+
+def of_form(form: Form, inputs: Sequence[Range]) -> Range:
+    """Return the exact range of a linear form whose inputs have ranges of their own.
+
+    >>> of_form((1, -2), (Range(0, 3), Range(-1, 4)))
+    Range(low=-8, high=5)
+    """
+    ends = [(c * one.low, c * one.high) for c, one in zip(form, inputs)]
+    return Range(sum(map(min, ends)), sum(map(max, ends)))
