@@ -56,7 +56,7 @@ def tiles(transform: Transform, count: int = VECTORS) -> list[Tile]:
         found.append([[getattr(one, end) for one in row] for row in ranges])
     for i in range(len(ranges)):
         for j in columns:
-            found.append([[int((i, j) == (k, l)) for l in columns] for k in range(len(ranges))])
+            found.append([[int((i, j) == (k, m)) for m in columns] for k in range(len(ranges))])
     random = Random(0)
     while len(found) < count:
         found.append([[random.randint(*one) for one in row] for row in ranges])

@@ -1,8 +1,8 @@
 """A transform as adders and shifts: what stands between a program and the text of a module.
 
 A value is a linear form of the inputs, so its range is exact, and some inputs reach both ends
-(`winogen.fixed.ranges`). A constant is the sum of its canonical signed digits; multiples of the same
-value are shared.
+(`winogen.program.widths`). A constant that is no power of two is the sum of its canonical signed
+digits.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.codegen.ctext import names_of
 from winogen.errors import InvalidValue
-from winogen.program.widths import Form, Range, of_form
 from winogen.program.ir import ZERO
+from winogen.program.widths import Range, of_form
 
 if TYPE_CHECKING:
     from winogen.program.ir import Program, Term

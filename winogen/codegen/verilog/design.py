@@ -19,8 +19,8 @@ from winogen.codegen.verilog import words
 from winogen.codegen.verilog.circuit import circuit, joined
 from winogen.codegen.verilog.module import Module, Port, of_cases, ports_of
 from winogen.errors import InvalidValue
-from winogen.program.widths import Range
 from winogen.program.kinds import KINDS
+from winogen.program.widths import Range
 
 if TYPE_CHECKING:
     from winogen.program.ir import Program
@@ -65,8 +65,8 @@ class Transform:
 class Design:
     """A transform as modules, the last of which is the one to use.
 
-    ``protocol``: "combinational"; "staged", with clock and enable, so many ``stages`` from inputs to
-    outputs; or "folded", with a handshake, a column of the tile in and a row of the result out.
+    ``protocol``: "combinational"; "staged", with clock and enable, so many ``stages`` from inputs
+    to outputs; or "folded", with a handshake, a column of the tile in and a row of the result out.
     ``inputs`` and ``outputs`` are the ports, of a column and of a row where it is folded.
     """
 
@@ -312,6 +312,4 @@ def streamed(made: Design) -> Module:
         )
     )
     core = made.modules[-1]
-    return Module(
-        name, text, made.inputs, made.outputs, made.stages or 1, core.adders, core.depth
-    )
+    return Module(name, text, made.inputs, made.outputs, made.stages or 1, core.adders, core.depth)

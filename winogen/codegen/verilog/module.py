@@ -16,8 +16,8 @@ from winogen.codegen.templates import environment
 from winogen.codegen.verilog import words
 from winogen.codegen.verilog.circuit import Cases, Circuit, Sum, circuit
 from winogen.errors import InvalidValue
-from winogen.program.widths import Range
 from winogen.program.kinds import KINDS
+from winogen.program.widths import Range
 
 if TYPE_CHECKING:
     from winogen.program.ir import Program
@@ -109,8 +109,9 @@ def of_cases(
     _, symbol, source, target = KINDS[kind]
     made = circuit(program, target, dropped)
     found = made.ranges(cases)
-    ports = [tuple(Port(name, found[name]) for name in names)
-             for names in (made.inputs, made.outputs)]  # fmt: skip
+    reads, writes = (
+        tuple(Port(one, found[one]) for one in names) for names in (made.inputs, made.outputs)
+    )
     rounded = f", the last {dropped} bits rounded" if dropped else ""
     title = f"{target} = {symbol} {source}{rounded}: {made.adders} adders, {made.depth} deep"
     title += f", in {stages} stage{'s' if stages > 1 else ''}." if stages else "."
@@ -123,17 +124,17 @@ def of_cases(
             head=[*head, *([""] if head else []), title, "", *equations],
             name=name,
             stages=stages,
-            inputs=ports_of("input ", ports[0]),
-            outputs=ports_of("output", ports[1], last=True),
+            inputs=ports_of("input ", reads),
+            outputs=ports_of("output", writes, last=True),
             blocks=writer.blocks(),
             assigns=writer.assigns,
             unused=writer.unused(),
-            given=_given(cases, ports[0]),
-            bounds=[line for port in ports[1] for line in
+            given=_given(cases, reads),
+            bounds=[line for port in writes for line in
                     words.bounds(port.name, port.range, port.bits)],
         )
     )  # fmt: skip
-    return Module(name, text, *ports, stages, made.adders, made.depth)
+    return Module(name, text, reads, writes, stages, made.adders, made.depth)
 
 
 def ports_of(direction: str, ports: Sequence[Port], last: bool = False) -> list[str]:
@@ -234,9 +235,7 @@ class _Writer:
         names = {term.operand: self._at(term.operand, stage) for term in one.terms}
         if one.dropped:
             (term,) = one.terms
-            value = words.rounded(
-                names[term.operand], self.bits[term.operand], one.dropped, width
-            )
+            value = words.rounded(names[term.operand], self.bits[term.operand], one.dropped, width)
             meaning = f"{names[term.operand]} / {1 << one.dropped}, rounded"
         else:
             value = words.total(one, names, self.bits, width)

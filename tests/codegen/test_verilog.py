@@ -1,0 +1,104 @@
+"""Verilog of transforms: simulated beside Python's integers, read by a lint, tight to the bit."""
+
+import re
+
+import pytest
+from codegen.verilog_tools import design, linted, need, simulated, transform, written
+
+from winogen.codegen.verilog import module
+from winogen.codegen.verilog.bench import expected, tiles
+from winogen.errors import InvalidValue
+from winogen.program.widths import signed
+
+FORMS = {  # axes, stages of a pass, folded, bits that are rounded
+    "combinational": (1, 0, False, 0),
+    "staged": (1, 2, False, 0),
+    "rounded": (1, 1, False, 3),
+    "nested": (2, 0, False, 0),
+    "nested and staged": (2, 1, False, 0),
+    "folded": (2, 0, True, 0),
+    "folded, staged and rounded": (2, 2, True, 2),
+}
+KINDS = ("input", "filter", "output")
+
+
+def made(name, kind, form):
+    axes, stages, folded, dropped = FORMS[form]
+    return design(transform(name, kind, axes, dropped), stages=stages, folded=folded)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stream", [False, True], ids=["", "stream"])
+def test_modules_compute_what_python_computes(tmp_path, kind, form, stream):
+    need("iverilog")
+    if stream and FORMS[form][2]:
+        pytest.skip("a folded transform has a handshake of its own")
+    name = written(tmp_path, made("f2_3", kind, form), stream)
+    assert simulated(tmp_path, name, "-g2005").startswith("PASS")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["f4_3_gaussian"])
+def test_a_lint_has_nothing_to_say(tmp_path, name, kind, form):
+    need("verilator")
+    one = made(name, kind, form)
+    top = written(tmp_path, one, stream=not FORMS[form][2], count=1)
+    for options in ((), ("-DFORMAL",)):
+        assert linted(tmp_path, top, *options) == ""
+    for path in tmp_path.glob("*.v"):
+        for line in path.read_text().splitlines():
+            assert len(line) <= 100 and line == line.rstrip(), (path, line)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dropped", [0, 3])
+def test_some_input_reaches_each_end_of_each_port(kind, axes, dropped):
+    one = design(transform("f4_3_gaussian", kind, axes, dropped))
+    results = [expected(one.transform, tile) for tile in tiles(one.transform, 0)]
+    flat = [[value for row in result for value in row] for result in results]
+    for port, values in zip(one.outputs, zip(*flat)):
+        assert (min(values), max(values)) == tuple(port.range), port
+        assert port.bits == port.range.bits
+
+
+def test_ports_of_a_folded_transform_are_the_widest_of_its_rows():
+    nested, folded = (
+        design(transform("f4_3_classic", "output", 2), folded=folded) for folded in (False, True)
+    )
+    count = len(folded.outputs)
+    for j, port in enumerate(folded.outputs):
+        column = nested.outputs[j::count]
+        assert port.range.low == min(one.range.low for one in column)
+        assert port.range.high == max(one.range.high for one in column)
+
+
+def test_a_simulation_notices_what_is_wrong(tmp_path):
+    """One minus for a plus, and one bit too few of a sum."""
+    need("iverilog")
+    name = written(tmp_path, made("f4_3_classic", "input", "combinational"))
+    path = tmp_path / f"{name}.v"
+    text = path.read_text()
+    plus = re.search(r"= \w+ [+] ", text)[0]
+    bits = re.search(r"wire signed \[(\d+):0\] t", text)
+    fewer = bits[0].replace(bits[1], str(int(bits[1]) - 1))
+    for old, new in ((plus, plus.replace("+", "-")), (bits[0], fewer)):
+        path.write_text(text.replace(old, new, 1))
+        assert "FAIL" in simulated(tmp_path, name, "-g2005")
+
+
+def test_wrong_arguments_are_named():
+    program = transform("f2_3", "input").program
+    with pytest.raises(InvalidValue, match="kind: got 'output_'; allowed: input, filter, output"):
+        module(program, "m", "output_", signed(8))
+    with pytest.raises(InvalidValue, match="inputs: got 3 ranges; allowed: one, or 4"):
+        module(program, "m", "input", [signed(8)] * 3)
+    with pytest.raises(InvalidValue, match="folded: got it for one axis"):
+        design(transform("f2_3", "input"), folded=True)
+    assert module(program, "m", "input", signed(8)).text == made_twice(program)
+
+
+def made_twice(program):
+    return module(program, "m", "input", [signed(8)] * 4).text
