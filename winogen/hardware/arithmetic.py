@@ -36,8 +36,10 @@ def transform(engine: Engine) -> BilinearAlgorithm:
     for tiles that need more points, or more such polynomials.
 
     >>> from winogen.hardware import Engine
-    >>> transform(Engine(8, 4, 8, 1)), transform(Engine(8, 7, 8, 1, m=4))
-    (<BilinearAlgorithm F(2, 3)>, <BilinearAlgorithm F(4, 3)>)
+    >>> transform(Engine(8, 4, 8, 1))
+    <BilinearAlgorithm F(2, 3) on 0, 1, -1, inf>
+    >>> transform(Engine(8, 7, 8, 1, m=4))
+    <BilinearAlgorithm F(4, 3) by x, x - 1, x + 1, x^2 + 1, inf>
     """
     from winogen.algebra import cook_toom, winograd
 

@@ -49,7 +49,7 @@ def convolve(
     >>> from winogen.hardware import Engine
     >>> x = np.arange(36).reshape(1, 1, 6, 6)
     >>> convolve(Engine(1, 4, 1, 1), x, np.ones((1, 1, 3, 3), int))[0, 0, 0]
-    array([ 63,  72,  81,  90])
+    array([63, 72, 81, 90])
     """
     whole("sums", sums, 2, "an int from 2 to 32", 32)
     check_bits("bits", bits)

@@ -73,8 +73,8 @@ def traffic(mapping: Mapping, schedule: str, sram: int) -> Traffic:
 
     >>> from winogen.hardware import Engine
     >>> layer = Engine(16, 4, 16, 2).mapping((1, 512, 28, 28), (512, 512, 3, 3), padding=1)
-    >>> [round(traffic(layer, name, 1 << 20).bytes / 1e6, 1) for name in ("OS", "IS", "WS")]
-    [9.4, 17.6, 17.2]
+    >>> [round(traffic(layer, name, 512 << 10).bytes / 1e6, 1) for name in ("OS", "IS", "WS")]
+    [16.1, 30.4, 18.4]
     """
     loops(schedule)
     shape = _shape(mapping)
