@@ -31,6 +31,7 @@ SMALL = {
     "tune": "layers.json --seconds 0",
     "calibrate": "--forget",
     "cache": "",
+    "engine": "layers.json --multipliers 16",
     "doctor": None,
     "onnx optimize": None,
     "onnx library": None,

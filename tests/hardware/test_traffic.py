@@ -62,8 +62,11 @@ def test_a_layer_takes_what_binds_it():
 
 
 def test_an_sram_too_small_for_a_block_is_refused():
-    with pytest.raises(Unsupported, match="sram: got 1024 bytes"):
+    with pytest.raises(Unsupported, match="sram: got 1024 bytes; allowed: at least 35840,"):
         traffic(mapping(), "OS", 1024)
+    assert traffic(mapping(), "OS", 35840)
+    with pytest.raises(Unsupported):
+        traffic(mapping(), "OS", 35838)
 
 
 def test_multiplications_of_the_nets():

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from winogen.cli.app import app
 from winogen.lab.bench.filter_ways import COSTS, MARGIN, compare_filters, name_of, render
-from winogen.lab.reports.pareto import worth_having
 from winogen.records import FILTER_TYPES
+from winogen.tasks.pareto import worth_having
 from winogen.tuning.layers import BenchLayer
 
 SHAPES = {"input": [1, 64, 12, 12], "weight": [64, 64, 3, 3], "padding": 1}

@@ -19,6 +19,7 @@ from winogen.cli import (
     demo,
     derive,
     doctor,
+    engine,
     explain,
     fixed,
     front,
@@ -115,6 +116,7 @@ app.command(epilog=doctor.EXAMPLE, rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=bundle.EXAMPLE, rich_help_panel=_MODELS)(bundle.bundle)
 app.command(epilog=compress.EXAMPLE, rich_help_panel=_MODELS)(compress.compress)
+app.command(epilog=engine.EXAMPLE, rich_help_panel=_MODELS)(engine.engine)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
 app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
 app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)

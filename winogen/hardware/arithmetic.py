@@ -31,7 +31,8 @@ _LEAST_BITS, _MOST_BITS = 2, 16
 def transform(engine: Engine) -> BilinearAlgorithm:
     """Return the algorithm of an engine along an axis: F(m, r) of T products.
 
-    On the points 0, 1, -1, 2, -2, 1/2, -1/2, 4 and -4, the last of all infinity. Where tiles have
+    On the points 0, 1, -1, 2, -2, 1/2, -1/2, 4 and -4, the last of all infinity; of one tap by
+    nothing, the identity. Where tiles have
     one output less than points would give, x^2 + 1 takes the place of 2 and -2. Raises Unsupported
     for tiles that need more points, or more such polynomials.
 
@@ -42,17 +43,24 @@ def transform(engine: Engine) -> BilinearAlgorithm:
     <BilinearAlgorithm F(4, 3) by x, x - 1, x + 1, x^2 + 1, inf>
     """
     from winogen.algebra import cook_toom, winograd
+    from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.algebra.scalar import as_scalar, matrix
 
     m, r, T = engine.m, engine.r, engine.T
+    if r == 1 and m == T:
+        one, zero = as_scalar(1), as_scalar(0)
+        identity = matrix([[one if i == j else zero for j in range(T)] for i in range(T)])
+        taps = matrix([[one]] * T)
+        return BilinearAlgorithm(m=T, r=1, at=identity, g=taps, bt=identity, points=())
     missing = T - (m + r - 1)
     finite = m + r - 2 - 2 * missing  # points beside infinity and x^2 + 1
-    if not (missing in (0, 1) and (0 if missing else -1) <= finite <= len(_POINTS)):
+    if not (missing in (0, 1) and 0 <= finite <= len(_POINTS)):
         raise Unsupported(
             f"T, m: got T = {T}, m = {m} for r = {r}; allowed: tiles of F(m, r) with "
             f"m + r - 1 = T up to {len(_POINTS) + 1}, or one less, for whole numbers"
         )
     if not missing:
-        return cook_toom(m, r, ", ".join((*_POINTS[:finite], "inf") if T > 1 else ("0",)))
+        return cook_toom(m, r, ", ".join((*_POINTS[:finite], "inf")))
     names = (_modulus(point) for point in _POINTS[:finite])
     return winograd(m, r, ", ".join((*names, "x^2+1", "inf")))
 
@@ -125,7 +133,7 @@ def check_channels(
     else:
         most = held_channels(algorithm, layer.kernel, bits, sums)
         scale = integers(algorithm).spelled()
-        why = f"{algorithm!r} on {bits} bits, whose results are scaled by {scale}"
+        why = f"F({algorithm.m}, {algorithm.r}) on {bits} bits, whose results are scaled by {scale}"
     if channels > most:
         raise Unsupported(
             f"weight: got {channels} channels; allowed: at most {most}, which sums of {sums} bits "

@@ -74,13 +74,13 @@ class Mapping:
         )
         return height, width
 
-    @property
+    @cached_property
     def map(self) -> tuple[int, int]:
         """Height and width of the outputs."""
         height, width = (1, *self.problem.output_size)[-2:]
         return height, width
 
-    @property
+    @cached_property
     def transformed(self) -> bool:
         """Whether tiles are transformed along an axis; else rows of pixels are multiplied."""
         return max(part.taps for part in self.parts) > 1
@@ -90,30 +90,30 @@ class Mapping:
         """Whether pieces or taps are channels of one pass."""
         return self.layout.startswith("stacked")
 
-    @property
+    @cached_property
     def pieces(self) -> int:
         """Pieces, or taps, of a filter."""
         return prod(part.pieces for part in self.parts)
 
-    @property
+    @cached_property
     def passes(self) -> int:
         """How often tiles are gone through for one sum."""
         return 1 if self.stacked else self.pieces
 
-    @property
+    @cached_property
     def groups_at_once(self) -> int:
         """Groups side by side in f_i and f_o."""
         layer, engine = self.problem.layer, self.engine
         fit = min(engine.f_i // self._channels, engine.f_o // self._filters)
         return min(max(fit, 1), layer.groups)
 
-    @property
+    @cached_property
     def _channels(self) -> int:
         """Channels of a group in a pass."""
         layer = self.problem.layer
         return layer.channels // layer.groups * (self.pieces // self.passes)
 
-    @property
+    @cached_property
     def _filters(self) -> int:
         return self.problem.layer.filters // self.problem.layer.groups
 
@@ -132,7 +132,7 @@ class Mapping:
         """Sets of groups that are computed one after another."""
         return blocks(self.problem.layer.groups, self.groups_at_once)
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         """Tiles of the output map of a batch; where nothing is transformed, rows of T pixels."""
         if self.transformed:
@@ -144,7 +144,7 @@ class Mapping:
         """Outputs of a filter, of a batch."""
         return self.problem.batch * prod(self.map)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Cycles of a tile."""
         return self.engine.T if self.transformed else 1
@@ -165,13 +165,13 @@ class Mapping:
         """Blocks of tiles: one in every lane."""
         return blocks(self.tiles, self.engine.L if self.lanes == "regions" else 1)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """How often the lanes are given tiles."""
         loops = self.passes, self.turns, self.channel_blocks, self.filter_blocks, self.tile_blocks
         return prod(loops)
 
-    @property
+    @cached_property
     def cycles(self) -> int:
         """Cycles in which something is multiplied, if nothing has to be waited for."""
         return self.steps * self.rows

@@ -23,9 +23,10 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
+from winogen.conv.arguments import whole
 from winogen.errors import Unsupported
 from winogen.hardware.mapping import Mapping, blocks
-from winogen.hardware.schedules import loops
+from winogen.hardware.schedules import SCHEDULES, loops
 
 if TYPE_CHECKING:
     from winogen.records import Axis
@@ -66,10 +67,11 @@ class Traffic:
         return self.inputs + self.weights + self.sums + self.outputs
 
 
-def traffic(mapping: Mapping, schedule: str, sram: int) -> Traffic:
+def traffic(mapping: Mapping, schedule: str, sram: int, filter_bits: int = 8) -> Traffic:
     """Return the least traffic of a layer by a schedule, with an SRAM of so many bytes.
 
-    Raises InvalidType and InvalidValue, and Unsupported where the smallest block does not fit.
+    ``filter_bits``: of transformed filters. Raises InvalidType and InvalidValue, and Unsupported
+    where the smallest block does not fit.
 
     >>> from winogen.hardware import Engine
     >>> layer = Engine(16, 4, 16, 2).mapping((1, 512, 28, 28), (512, 512, 3, 3), padding=1)
@@ -77,23 +79,23 @@ def traffic(mapping: Mapping, schedule: str, sram: int) -> Traffic:
     [16.1, 30.4, 18.4]
     """
     loops(schedule)
-    shape = _shape(mapping)
-    least = None
-    for block in _blocks(shape, sram // 2):
-        moved = _moved(mapping, shape, block, schedule)
-        if least is None or moved.bytes < least.bytes:
-            least = moved
+    whole("sram", sram, 1, "a positive number of bytes", 1 << 40)
+    shape = _shape(mapping, whole("filter_bits", filter_bits, 1, "an int from 1 to 32", 32))
+    least = _least(shape, sram // 2, schedule)
     if least is None:
         raise Unsupported(
-            f"sram: got {sram} bytes; allowed: more, for the smallest block of a layer of "
-            f"{mapping.problem.input_shape} and {mapping.problem.layer.weight_shape}"
+            f"sram: got {sram} bytes; allowed: at least {_needed(shape)}, for the smallest block "
+            f"of a layer of {mapping.problem.input_shape}, {mapping.problem.layer.weight_shape}"
         )
-    return least
+    block, moved = least
+    inputs, weights, sums = (mapping.turns * one for one in moved)
+    outputs = mapping.problem.layer.filters * mapping.pixels
+    return Traffic(schedule, block, inputs, weights, sums, outputs)
 
 
-def best_traffic(mapping: Mapping, sram: int) -> Traffic:
+def best_traffic(mapping: Mapping, sram: int, filter_bits: int = 8) -> Traffic:
     """Return the least of the three schedules."""
-    return min((traffic(mapping, name, sram) for name in ("OS", "IS", "WS")), key=_bytes)
+    return min((traffic(mapping, name, sram, filter_bits) for name in SCHEDULES), key=_bytes)
 
 
 def _bytes(moved: Traffic) -> int:
@@ -116,7 +118,7 @@ class _Shape:
 
     channels: int
     filters: int
-    positions: int  # words of a transformed filter, of all its pieces
+    positions: int  # bits of a channel of a transformed filter, of all its pieces
     groups: int  # whose filters see their own channels only
     batch: int
     rows: int  # of tiles of an image
@@ -126,7 +128,7 @@ class _Shape:
     least: tuple[int, int]  # channels and filters that fill the engine
 
 
-def _shape(mapping: Mapping) -> _Shape:
+def _shape(mapping: Mapping, filter_bits: int) -> _Shape:
     layer, engine, problem = mapping.problem.layer, mapping.engine, mapping.problem
     height, width = mapping.parts
     axis: Axis = layer.plane[0]
@@ -139,7 +141,7 @@ def _shape(mapping: Mapping) -> _Shape:
     return _Shape(
         channels=layer.channels // layer.groups * side_by_side,
         filters=mapping.filters,
-        positions=mapping.pieces * (engine.T**2 if mapping.transformed else 1),
+        positions=filter_bits * mapping.pieces * (engine.T**2 if mapping.transformed else 1),
         groups=side_by_side,
         batch=problem.batch,
         rows=rows,
@@ -151,10 +153,27 @@ def _shape(mapping: Mapping) -> _Shape:
 
 
 @lru_cache(maxsize=4096)
+def _least(shape: _Shape, half: int, schedule: str) -> tuple[Block, tuple[int, int, int]] | None:
+    """The block that moves least, and what it moves: inputs, filters, sums. None: nothing fits."""
+    moved = ((block, _moved(shape, block, schedule)) for block in _blocks(shape, half))
+    return min(moved, key=lambda one: sum(one[1]), default=None)
+
+
+@lru_cache(maxsize=4096)
 def _blocks(shape: _Shape, half: int) -> tuple[Block, ...]:
-    """The blocks that fit the halves of an SRAM, for all sizes of blocks of channels and filters
-    those of most rows."""
+    """Of each size of blocks of channels and filters those of most rows that fit the halves."""
     return tuple(_fitting(shape, half))
+
+
+def _needed(shape: _Shape) -> int:
+    """The bytes of the smallest SRAM that holds a block."""
+    low, high = 0, 1
+    while not _blocks(shape, high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _blocks(shape, middle) else (middle, high)
+    return 2 * high
 
 
 def _fitting(shape: _Shape, half: int) -> Iterator[Block]:
@@ -163,7 +182,7 @@ def _fitting(shape: _Shape, half: int) -> Iterator[Block]:
     )
     for channels, filters in product(*some):
         alpha, beta = blocks(shape.channels, channels), blocks(shape.filters, filters)
-        weights = channels * filters * shape.positions // shape.groups
+        weights = channels * filters * shape.positions // (8 * shape.groups)
         weights *= 1 if alpha == beta == 1 else 2
         if weights > half:
             continue
@@ -183,8 +202,8 @@ def _sizes(count: int, least: int) -> list[int]:
     return [count, *(least << k for k in doubled if least << k < count)]
 
 
-def _moved(mapping: Mapping, shape: _Shape, block: Block, schedule: str) -> Traffic:
-    """The bytes of all groups by the table above."""
+def _moved(shape: _Shape, block: Block, schedule: str) -> tuple[int, int, int]:
+    """The bytes of inputs, filters and sums, by the table above."""
     alpha, beta, sigma = block.alpha, block.beta, block.sigma
     inputs, weights, sums = {  # how often they are moved
         "OS": (beta if alpha > 1 else 1, sigma if alpha * beta > 1 else 1, 1),
@@ -192,13 +211,6 @@ def _moved(mapping: Mapping, shape: _Shape, block: Block, schedule: str) -> Traf
         "WS": (beta if alpha * sigma > 1 else 1, 1, alpha if sigma > 1 else 1),
     }[schedule]
     band = shape.batch * shape.rows * shape.row_inputs + sigma * shape.halo
+    filters = shape.channels * shape.filters * shape.positions // (8 * shape.groups)
     swapped = shape.batch * shape.filters * shape.rows * shape.row_sums * SUM_BYTES
-    filters = shape.channels * shape.filters * shape.positions // shape.groups
-    return Traffic(
-        schedule,
-        block,
-        inputs=mapping.turns * shape.channels * band * inputs,
-        weights=mapping.turns * filters * weights,
-        sums=mapping.turns * swapped * 2 * (sums - 1),
-        outputs=mapping.problem.layer.filters * mapping.pixels,
-    )
+    return shape.channels * band * inputs, filters * weights, swapped * 2 * (sums - 1)

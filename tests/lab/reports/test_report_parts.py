@@ -14,7 +14,7 @@ from winogen.errors import InvalidValue
 from winogen.lab import charts
 from winogen.lab.reports import files
 from winogen.lab.reports.page import Section
-from winogen.lab.reports.pareto import front, staircase
+from winogen.tasks.pareto import front, staircase
 
 PAIRS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6).map(float)), max_size=12)
 

@@ -21,8 +21,8 @@ from winogen.errors import Unsupported
 from winogen.lab.bench.texts import how, milliseconds, number
 from winogen.lab.bench.ways import ALGORITHMS, asked_tile, facts_of, in_turn, of_layer, seconds_of
 from winogen.lab.bench.ways_tables import table
-from winogen.lab.reports.pareto import worth_having
 from winogen.records import FILTER_TYPES, Machine, Points, Target
+from winogen.tasks.pareto import worth_having
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 from winogen.tuning.layers import BenchLayer

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.lab.reports.pareto import front
 from winogen.lab.reports.published import DIRECT, PUBLISHED, Published
+from winogen.tasks.pareto import front
 
 CHANNELS = (1, 4, 16, 64, 256)
 PUBLISHED_BY = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 46 (2020), arXiv 1803.10986"

@@ -12,7 +12,7 @@ from winogen.lab.charts import COLORS, GREY, INK, MARKERS, PAPER, few_ticks
 from winogen.lab.reports.catalog import USUAL_POINTS
 from winogen.lab.reports.layers import TORCH
 from winogen.lab.reports.page import Section
-from winogen.lab.reports.pareto import staircase
+from winogen.tasks.pareto import staircase
 
 _ERROR = "mean |error| of one 2D tile"
 

@@ -20,8 +20,8 @@ from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.circle import between, gaussian
 from winogen.codegen import shipped
 from winogen.conv import Conv2d, Layer, fourier
-from winogen.lab.reports.pareto import front
 from winogen.numerics import Direct, estimate, measure
+from winogen.tasks.pareto import front
 
 SETTINGS: dict[str, Any] = {
     "channels": 64,

@@ -17,7 +17,7 @@ from winogen.lab.charts import (
     save,
 )
 from winogen.lab.reports.front import KINDS, MOST_ERROR, Way, ways_of
-from winogen.lab.reports.pareto import staircase
+from winogen.tasks.pareto import staircase
 
 
 def save_plot(document: dict[str, Any], path: str | Path) -> None:

@@ -19,9 +19,9 @@ from winogen.conv import Conv2d
 from winogen.errors import InvalidType, InvalidValue
 from winogen.lab.reports.catalog import shares, short
 from winogen.lab.reports.layers import Case, layer_errors
-from winogen.lab.reports.pareto import front
 from winogen.lab.reports.predict import Moments, bound, predicted
 from winogen.lab.reports.ways import Way, narrow, ways
+from winogen.tasks.pareto import front
 from winogen.tasks.turns import in_turns
 
 TOLERANCE = 1e-5  # of max |error| / max |output|

@@ -1,4 +1,4 @@
-"""The algorithms worth having: no other one beats them in both respects."""
+"""What is worth having of several things: nothing else beats it in all respects."""
 
 from __future__ import annotations
 
