@@ -30,6 +30,7 @@ def emit(
     rows: Sequence[int],
     values: Collection[int],
     depth: int | None,
+    free_signs: bool,
     names: Names,
     price: Callable[[Program], tuple[int, ...]],
 ) -> Program:
@@ -40,12 +41,19 @@ def emit(
     closure = Closure(forms, values)
     level = closure.levels(depth=depth)
     order = [value for value in level if level[value]]
-    options = {value: _sums(forms, closure, level, value, depth) for value in order}
-    options = {value: _within(sums, level, value) for value, sums in options.items()}
+    options = {value: _sums(closure, level, value) for value in order}
+    wanted: dict[int, list[int]] = {}
+    for row in rows:
+        if row and not free_signs:
+            value, _, sign = forms.canonical(row)
+            wanted.setdefault(value, []).append(sign)
     best: tuple[tuple[int, ...], Program] | None = None
     rng = random.Random(len(values))
     for attempt in range(_TRIES):
-        made = _program(forms, rows, order, options, names, rng if attempt else None)
+        chosen = {v: rng.choice(sums) if attempt else sums[0] for v, sums in options.items()}
+        signs = _signs(forms, order, chosen, wanted, rng if attempt else None)
+        given = [row if not free_signs else _as_computed(forms, row, signs) for row in rows]
+        made = _spelled(forms, given, order, chosen, signs, names)
         cost = price(made)
         if best is None or cost < best[0]:
             best = cost, made
@@ -53,10 +61,8 @@ def emit(
     return best[1]
 
 
-def _sums(
-    forms: Forms, closure: Closure, level: dict[int, int], value: int, depth: int | None
-) -> list[_Sum]:
-    """All sums of two values of lower levels that make a value."""
+def _sums(closure: Closure, level: dict[int, int], value: int) -> list[_Sum]:
+    """All sums of two values of lower levels that make a value, if possible of different ones."""
     found: dict[_Sum, None] = {}
     for a in closure.values:
         if level.get(a, level[value]) >= level[value]:
@@ -67,29 +73,15 @@ def _sums(
             if b is not None and level[b] < level[value]:
                 factor = rest // b
                 found[_Sum(x, a, factor, b) if a <= b else _Sum(factor, b, x, a)] = None
-    return sorted(found)
+    return sorted(one for one in found if one.a != one.b) or sorted(found)
 
 
-def _within(sums: list[_Sum], level: dict[int, int], value: int) -> list[_Sum]:
-    return [one for one in sums if one.a != one.b] or sums
-
-
-def _program(
-    forms: Forms,
-    rows: Sequence[int],
-    order: Sequence[int],
-    options: dict[int, list[_Sum]],
-    names: Names,
-    rng: random.Random | None,
-) -> Program:
-    chosen = {value: rng.choice(options[value]) if rng else options[value][0] for value in order}
-    wanted: dict[int, list[int]] = {}
-    for row in rows:
-        if row:
-            value, _, sign = forms.canonical(row)
-            wanted.setdefault(value, []).append(sign)
-    signs = _signs(forms, order, chosen, wanted, rng)
-    return _spelled(forms, rows, order, chosen, signs, names)
+def _as_computed(forms: Forms, row: int, signs: dict[int, int]) -> int:
+    """A row with the sign of the value that it is a multiple of."""
+    if not row:
+        return row
+    _, _, sign = forms.canonical(row)
+    return row * sign * signs[forms.value(row)]
 
 
 def _signs(

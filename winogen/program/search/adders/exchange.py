@@ -14,6 +14,8 @@ from winogen.program.search.adders.closure import Closure, levels
 from winogen.program.search.adders.forms import Forms
 
 Weight = Callable[[int], int]  # what a value costs
+_LOOKS = 300  # multiples of members that are subtracted from a value to find what it lacks
+_OPTIONS = 12  # values that are tried in the place of one
 
 
 def prune(
@@ -125,24 +127,21 @@ def _substitute(
     """A value in the place of another, and the cost of all members that are not needed then."""
     canonical, pairs = closure.forms.value, reach.pairs
     wanted = rng.choice(missing)
-    options = []
-    for form, member in closure.multiples.items():
-        if member not in level:
+    options: dict[int, None] = {}
+    multiples = list(closure.multiples.items())
+    for form, member in rng.sample(multiples, min(len(multiples), _LOOKS)):
+        if member not in level or form == wanted:
             continue
-        rest = wanted - form
-        if not rest:
-            continue
-        new = canonical(rest)
-        if new != gone and new not in closure.values and new in pairs:
+        new = canonical(wanted - form)
+        if new in pairs and new not in closure.values and new != gone and new not in options:
             for a, b in pairs[new]:
                 if a in level and b in level:
-                    options.append(new)
+                    options[new] = None
                     break
-    options = list(dict.fromkeys(options))
-    if not options:
-        return None
+            if len(options) == _OPTIONS:
+                break
     best: tuple[int, int] | None = None
-    for new in rng.sample(options, min(len(options), 12)):
+    for new in options:
         sums = dict(closure.sums)
         del sums[gone]
         sums[new] = closure.sums_of(new)

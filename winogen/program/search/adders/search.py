@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program.adders import adder_bits, adder_depth, adders
@@ -17,11 +17,16 @@ from winogen.program.search.adders.exchange import Weight, exchange, prune
 from winogen.program.search.adders.forms import Forms
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
+from winogen.program.search.adders.transposing import transposed
 from winogen.program.search.lower import Names
 from winogen.program.widths import signed
 
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+
 Objective: TypeAlias = Literal["adders", "bits"]
 OBJECTIVES = ("adders", "bits")
+_CHANCES = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.7, 0.7), (0.9, 0.4), (0.5, 0.9))
 _STARTS = 48  # sets that are made of the matrix
 _BEST = 4  # of them whose members are exchanged
 _MOVES = 250
@@ -33,6 +38,7 @@ def adder_program(
     objective: Objective = "adders",
     depth: int | None = None,
     bits: int = 8,
+    free_signs: bool = False,
     inputs: str = "d",
     outputs: str = "v",
     temporaries: str = "t",
@@ -42,8 +48,10 @@ def adder_program(
     Every statement is ``±2^a x ± 2^b y`` or ``±2^a x``; it is proven equal to the matrix.
     ``objective``: "adders" for the fewest adders, and of these for the fewest bits; "bits" for the
     least sum of the bits of the adders' results, for inputs of so many ``bits`` in two's
-    complement (see `winogen.program.adders`). ``depth``: the most levels of adders. ``inputs``,
-    ``outputs``, ``temporaries``: prefixes of names. The same arguments give the same program.
+    complement (see `winogen.program.adders`). ``depth``: the most levels of adders.
+    ``free_signs``: rows may come out negated, where that saves a negation; the program's own matrix
+    says which. ``inputs``, ``outputs``, ``temporaries``: prefixes of names. The same arguments give
+    the same program.
 
     Raises InvalidValue for an unknown objective, a matrix that is empty, ragged or not of integers,
     and a depth that is less than a row of the matrix takes.
@@ -65,7 +73,7 @@ def adder_program(
             raise InvalidType(f"{name}: got {value!r}; allowed: an integer")
     if bits < 1:
         raise InvalidValue(f"bits: got {bits}; allowed: 1 or more")
-    return _search(rows, objective, depth, bits, Names(inputs, outputs, temporaries))
+    return _search(rows, objective, depth, bits, free_signs, Names(inputs, outputs, temporaries))
 
 
 def _integers(matrix: Rows) -> tuple[tuple[int, ...], ...]:
@@ -87,6 +95,7 @@ def _search(
     objective: str,
     depth: int | None,
     bits: int,
+    free_signs: bool,
     names: Names,
 ) -> Program:
     given = signed(bits)
@@ -107,38 +116,77 @@ def _search(
         order = (width, count) if by_bits else (count, width)
         return (depth is not None and deep > depth, *order, deep, len(program.statements))
 
-    sets = _starts(forms, targets, depth, weight, by_bits)
+    sets = _starts(forms, matrix, targets, depth, weight, by_bits)
     best: list[tuple[tuple[int, ...], Program]] = []
     for k, values in enumerate(sets[:_BEST]):
         rng = random.Random(f"exchange {k}")
         heat = 4.0 if by_bits else 30.0
         found = exchange(Closure(forms, values), targets, depth, weight, rng, _MOVES, heat)
-        program = emit(forms, rows, found, depth, names, price)
+        program = emit(forms, rows, found, depth, free_signs, names, price)
         best.append((price(program), program))
     program = min(best, key=lambda one: one[0])[1]
-    program.verify(matrix)
+    computed = matrix
+    if free_signs:
+        computed = tuple(map(_signed_as, matrix, program.to_matrix()))
+    program.verify(computed)
     return program
+
+
+def _signed_as(row: Sequence[int], computed: Sequence[Scalar]) -> tuple[int, ...]:
+    """The row, or its negative if that is what was computed."""
+    return tuple(row) if tuple(computed) == tuple(row) else tuple(-c for c in row)
 
 
 def _least_depth(forms: Forms, value: int) -> int:
     return (forms.weight(value) - 1).bit_length()
 
 
+class _Start(NamedTuple):
+    """How rows are made ready for sharing, see `split` and `share`."""
+
+    halves: float
+    differences: float
+    noise: float
+    transposed: bool = False
+
+
 def _starts(
-    forms: Forms, targets: Collection[int], depth: int | None, weight: Weight, by_bits: bool
+    forms: Forms,
+    matrix: Sequence[Sequence[int]],
+    targets: Collection[int],
+    depth: int | None,
+    weight: Weight,
+    by_bits: bool,
 ) -> list[list[int]]:
     """Sets of values that compute the targets, the cheapest first."""
     found: dict[frozenset[int], int] = {}
-    chances = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.7, 0.7), (0.9, 0.4)]
+    columns = [list(column) for column in zip(*matrix)]
+    turned = Forms(len(matrix), max(abs(c) for row in matrix for c in row), forms.inputs)
+    encoded = [turned.encode(column) for column in columns]
+    others = {turned.value(column) for column in encoded if column} - set(turned.units)
+    least = max((_least_depth(forms, target) for target in targets), default=0)
+    bounds = [*range(least, depth + 1 if depth is not None else least + 3), depth, depth]
     for k in range(_STARTS):
         rng = random.Random(f"start {k}")
-        halves, differences = chances[k % len(chances)]
-        rows = split(forms, targets, depth, rng, halves, differences)
+        halves, differences = _CHANCES[k % len(_CHANCES)]
+        noise = (0.05, 0.4, 0.2)[k // len(_CHANCES) % 3]
+        turn = k % 4 == 3
+        rows = (
+            split(turned, others, None, rng, halves, differences)
+            if turn
+            else split(forms, targets, rng.choice(bounds), rng, halves, differences)
+        )
         if rows is None:
             continue
-        noise = (0.05, 0.4, 0.2)[k // len(chances) % 3]
-        values = sorted(share(forms, rows, rng, by_bits and bool(k & 1), noise))
-        closure = Closure(forms, values)
+        values: Collection[int] | None
+        if turn:
+            found_there = sorted(share(turned, rows, rng, False, noise))
+            values = transposed(turned, encoded, found_there, forms, rng)
+        else:
+            values = share(forms, rows, rng, by_bits and bool(k & 1), noise)
+        if values is None:
+            continue
+        closure = Closure(forms, sorted(values))
         level = closure.levels(depth=depth)
         if all(target in level for target in targets):
             prune(closure, targets, depth, weight, rng)
