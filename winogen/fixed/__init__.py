@@ -5,7 +5,8 @@ of G are multiplied by what they lack, and A^T by one scale: the algorithm compu
 and not one bit is lost. `Integral` is that algorithm, `ranges` says how wide its values are.
 """
 
+from winogen.fixed.adders import of_adders
 from winogen.fixed.integral import Integral, integral
 from winogen.fixed.ranges import Range, intervals, ranges, ranges_2d
 
-__all__ = ["Integral", "Range", "integral", "intervals", "ranges", "ranges_2d"]
+__all__ = ["Integral", "Range", "integral", "intervals", "of_adders", "ranges", "ranges_2d"]

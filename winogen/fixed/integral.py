@@ -32,7 +32,8 @@ SUMS = 32, 64  # bits of sums of products
 class Integral:
     """An algorithm of integers: A^T[(G g) * (B^T d)] = scale * y along one axis.
 
-    ``algorithm`` is the verified original, the three ``matrices`` are integers.
+    ``algorithm`` is the verified original, the three ``matrices`` are integers. ``given``: programs
+    of these, in their order, in place of the shortest ones; `winogen.fixed.adders` has some.
     """
 
     algorithm: BilinearAlgorithm
@@ -40,6 +41,7 @@ class Integral:
     g: tuple[tuple[int, ...], ...]
     at: tuple[tuple[int, ...], ...]
     scale: int
+    given: tuple[Program, ...] = ()
 
     @property
     def matrices(self) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -57,6 +59,8 @@ class Integral:
     @cached_property
     def programs(self) -> dict[str, Program]:
         """Short programs of the matrices, every value an integer: {kind: Program}, proven."""
+        if self.given:
+            return dict(zip(KINDS, self.given))
         return {kind: _program(kind, rows) for kind, rows in self.matrices.items()}
 
     @cached_property
