@@ -13,7 +13,7 @@ from winogen.algebra import strided
 from winogen.cli.app import app
 from winogen.codegen import fixed
 from winogen.errors import InvalidValue
-from winogen.fixed import integral
+from winogen.fixed import integral, of_adders
 from winogen.fixed.ranges import signed
 from winogen.toolchain import find_compiler
 
@@ -58,6 +58,7 @@ CASES = {  # what makes an algorithm, the bits of its inputs, channels, and bits
     "fractions": (lambda: cook_toom(3, 2, FRACTIONS), 8, 5, (32, 64)),
     "16 bits": (lambda: cook_toom(2, 2), 16, 40, (32, 64)),
     "one tap": (lambda: cook_toom(2, 1), 4, 9, (16, 32)),
+    "adders": (lambda: cook_toom(4, 3, "0, 1, -1, 2, -2, inf"), 8, 227, (16, 32)),
     "strided": (lambda: strided(2, 3, 2), 8, 7, (16, 32)),
 }
 
@@ -66,6 +67,8 @@ def compiled(name, command, folder):
     """An algorithm, its widths, its most channels, and the program of its layers."""
     make, bits, channels, expected = CASES[name]
     made = integral(make())
+    if name == "adders":
+        made = of_adders(made)
     found = fixed.widths(made, bits, bits, channels)
     assert (found.word, found.sums) == expected and found.channels >= channels
     (folder / "tile.h").write_text(fixed.render(made, found, "tile", "a test"))
@@ -150,11 +153,18 @@ def test_the_command_line():
     ):  # other functions have other names: one file may include several headers
         other = run("2", "3", *words, "--format", "fixed").stdout
         assert re.search(rf"^#ifndef WINOGEN_{name}_INT8_H$", other, re.MULTILINE | re.IGNORECASE)
+    sums = run(
+        "3", "2", "--points", "0,1,2,inf", "--format", "fixed", "--multiplier", "slow"
+    ).stdout
+    assert "--multiplier slow --bits 8`" in sums
+    factors = re.findall(r"^    .*= .*?(\d+)u? \* ", sums, re.MULTILINE)
+    assert factors and all(int(one).bit_count() == 1 for one in factors)
     text = run("4", "3", "--bits", "8", "--matrices").stdout
     assert "147615    19" in text and "f4_3_gaussian" in text  # the catalog knows better
     for words, message in (
         (("--format", "c", "--bits", "8"), "bits: got it with --format c"),
         (("--channels", "2"), "channels: got it with --format text"),
+        (("--multiplier", "slow"), "multiplier: got slow with --format text"),
         (("--format", "fixed", "--order", "naive"), "order: got naive for integers"),
     ):
         refused = run("2", "3", *words)

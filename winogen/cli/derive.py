@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.codegen.keeping import Keeper
     from winogen.codegen.transform import Transform
+    from winogen.fixed import Integral
     from winogen.program.ir import Program
 
 Programs: TypeAlias = "Mapping[str, Program]"
@@ -55,6 +56,13 @@ class Format(str, Enum):
     def has_programs_only(self) -> bool:
         """Whether it is a file for a compiler."""
         return self.value not in ("text", "json", "latex", "numpy")
+
+
+class Multiplier(str, Enum):
+    """How a processor multiplies by constants."""
+
+    fast = "fast"
+    slow = "slow"
 
 
 _FORMATS = ", ".join(one.value for one in Format)
@@ -110,6 +118,12 @@ def derive(
         help="With --format fixed, lanes of so many bits (Q7, Q15): in place of wider operands, "
         "transforms are scaled down by rounding shifts, with a bound of the error.",
     ),
+    multiplier: Multiplier = typer.Option(
+        Multiplier.fast,
+        metavar="fast|slow",
+        help="Of the processor, with --format fixed: slow for transforms of shifts and as few "
+        "additions as a search finds.",
+    ),
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
     ),
@@ -151,6 +165,10 @@ def derive(
         raise InvalidValue(
             f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
         )
+    if multiplier is Multiplier.slow and format is not Format.fixed:
+        raise InvalidValue(
+            f"multiplier: got slow with --format {format.value}; allowed: with fixed"
+        )
     if channels > 1 and format is not Format.fixed:
         raise InvalidValue(f"channels: got it with --format {format.value}; allowed: with fixed")
     if order != "program" and (format is Format.fixed or bits is not None):
@@ -160,10 +178,10 @@ def derive(
     if format is Format.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
         if lanes is not None:
-            typer.echo(_narrow(algorithm, points, moduli, lanes), nl=False)
+            typer.echo(_narrow(algorithm, points, moduli, lanes, multiplier), nl=False)
             return
         both = bits or 8, filter_bits or bits or 8
-        typer.echo(_integers(algorithm, points, moduli, both, channels), nl=False)
+        typer.echo(_integers(algorithm, points, moduli, both, channels, multiplier), nl=False)
         return
     default = points is moduli is None and order == "program"
     if format.has_programs_only and default and shipped.is_shipped(m, r, stride=stride):
@@ -263,46 +281,72 @@ def _integers(
     moduli: str | None,
     bits: tuple[int, int],
     channels: int,
+    multiplier: Multiplier,
 ) -> str:
     """A header that computes in integers; ``bits``: of inputs and of filters."""
     from winogen.codegen import fixed, naming
-    from winogen.fixed import integral
     from winogen.progress import working
 
-    command = _command(algorithm, points, moduli)
+    command = _command(algorithm, points, moduli, multiplier)
     command += f" --bits {bits[0]}" + (f" --filter-bits {bits[1]}" if bits[1] != bits[0] else "")
     command += f" --channels {channels}" if channels > 1 else ""
-    made = integral(algorithm)
     with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
+        made = _whole(algorithm, multiplier, bits[0])
         widths = fixed.widths(made, *bits, channels)
         name = f"{naming.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
         name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
         return fixed.render(made, widths, name, command)
 
 
+def _whole(algorithm: BilinearAlgorithm, multiplier: Multiplier, bits: int) -> Integral:
+    """The algorithm in integers, with the programs that suit a processor."""
+    from winogen.fixed import adders, integral
+    from winogen.program import Program
+
+    made = integral(algorithm)
+    if multiplier is Multiplier.fast:
+        return made
+
+    def search() -> dict[str, Any]:
+        return {kind: one.to_json() for kind, one in adders.search(made, bits=bits).items()}
+
+    def check(data: dict[str, Any]) -> Integral:
+        programs = {kind: Program.from_json(listing) for kind, listing in data.items()}
+        return adders.with_programs(made, programs)
+
+    found: Integral = _keeper()(["adders", algorithm.to_dict(), bits], search, check)
+    return found
+
+
 def _narrow(
-    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, lanes: int
+    algorithm: BilinearAlgorithm,
+    points: str | None,
+    moduli: str | None,
+    lanes: int,
+    multiplier: Multiplier,
 ) -> str:
     """A header that computes in lanes of so many bits, with rounding shifts."""
     from winogen.codegen import naming
     from winogen.codegen.lanes import render
-    from winogen.fixed import integral
     from winogen.progress import working
 
-    command = f"{_command(algorithm, points, moduli)} --lanes {lanes}"
+    command = f"{_command(algorithm, points, moduli, multiplier)} --lanes {lanes}"
     name = f"{naming.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
     with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-        return render(integral(algorithm), lanes, name, command)
+        return render(_whole(algorithm, multiplier, lanes), lanes, name, command)
 
 
-def _command(algorithm: BilinearAlgorithm, points: str | None, moduli: str | None) -> str:
+def _command(
+    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, multiplier: Multiplier
+) -> str:
     """The command that derives a header in integers, before the options of its kind."""
     from winogen.codegen.naming import derive_command
 
     origin = {"points": algorithm.points, "moduli": algorithm.moduli}
     given = {"points": points, "moduli": moduli}
     made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
-    return derive_command(algorithm.m, algorithm.r, "fixed", made_of, stride=algorithm.stride)
+    command = derive_command(algorithm.m, algorithm.r, "fixed", made_of, stride=algorithm.stride)
+    return command + (" --multiplier slow" if multiplier is Multiplier.slow else "")
 
 
 def _widths(algorithm: BilinearAlgorithm, bits: tuple[int, int]) -> str:

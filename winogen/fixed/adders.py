@@ -47,7 +47,7 @@ def search(
     given: dict[str, Any] = {"objective": objective, "depth": depth, "bits": bits}
     programs = {}
     for kind in ("input", "filter"):
-        names = {"inputs": KINDS[kind].source, "outputs": KINDS[kind].target}
+        names: dict[str, Any] = {"inputs": KINDS[kind].source, "outputs": KINDS[kind].target}
         programs[kind] = adder_program(made.matrices[kind], free_signs=True, **names, **given)
     rows = _signed(made, programs).at
     of = KINDS["output"]

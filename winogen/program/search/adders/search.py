@@ -48,7 +48,8 @@ def adder_program(
     Every statement is ``±2^a x ± 2^b y`` or ``±2^a x``; it is proven equal to the matrix.
     ``objective``: "adders" for the fewest adders, and of these for the fewest bits; "bits" for the
     least sum of the bits of the adders' results, for inputs of so many ``bits`` in two's
-    complement (see `winogen.program.adders`). ``depth``: the most levels of adders.
+    complement (see `winogen.program.adders`). ``depth``: the most levels of adders,
+    beside a negation that no choice of signs saves.
     ``free_signs``: rows may come out negated, where that saves a negation; the program's own matrix
     says which. ``inputs``, ``outputs``, ``temporaries``: prefixes of names. The same arguments give
     the same program.

@@ -59,7 +59,7 @@ def _sum(terms: list[int], depth: dict[int, int], into: Forms, rng: random.Rando
 def _operands(
     closure: Closure, level: dict[int, int], value: int, rng: random.Random
 ) -> tuple[int, int, int, int]:
-    """(a, x, b, y): the value is x * a + y * b with powers of two of either sign, of lower levels."""
+    """(a, x, b, y): the value is x * a + y * b, x and y being powers of two of either sign."""
     pairs = [
         (a, b)
         for a, b in sorted(closure.sums[value])
