@@ -5,11 +5,17 @@ Run: python examples/filter_photograph.py
 Writes blurred.png and edges.png into the current folder. Needs matplotlib: pip install '.[lab]'.
 """
 
-import matplotlib.image
+import sys
+
 import numpy as np
 
 import winogen
 from winogen.lab.demo.pictures import photograph
+
+try:
+    import matplotlib.image
+except ImportError:
+    sys.exit("matplotlib: cannot be imported; install it by pip install '.[lab]'")
 
 
 def filtered(picture: np.ndarray, *kernels: np.ndarray) -> np.ndarray:

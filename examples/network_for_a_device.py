@@ -7,12 +7,17 @@ Needs onnx and onnxruntime: pip install '.[onnx]'. `winogen generate tiny.onnx -
 """
 
 import subprocess
+import sys
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
 from winogen.network import generate
+
+try:
+    import onnx
+    from onnx import helper, numpy_helper
+except ImportError:
+    sys.exit("onnx: cannot be imported; install it by pip install '.[onnx]'")
 
 
 def model() -> onnx.ModelProto:

@@ -11,11 +11,15 @@ products and gradients of the convolutions by winogen. Needs torch: pip install 
 
 import argparse
 import copy
+import sys
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except ImportError:
+    sys.exit("torch: cannot be imported; install it by pip install '.[torch]'")
 
 import winogen.torch
 from winogen.lab.nets.digits import digits

@@ -105,29 +105,50 @@ def test_it_is_short_and_in_the_index(name):
     assert f"({name})" in (ROOT / "examples" / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".py")])
-def test_what_it_imports_is_there_or_said(name):
-    """A package beyond a plain installation is named, with the extra that brings it."""
+def run_without(packages: tuple[str, ...], folder: Path, *words: str):
+    """Run a program of examples/ as if packages were not installed."""
+    blocked = f"import sys, runpy; sys.modules.update(dict.fromkeys({packages!r}))"
+    run = "runpy.run_path(sys.argv[0], run_name='__main__')"
+    arguments = [str(ROOT / "examples" / words[0]), *words[1:]]
+    return subprocess.run(
+        [sys.executable, "-c", f"{blocked}; sys.argv = {arguments!r}; {run}"],
+        cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def beyond_plain(name: str) -> set[str]:
+    """The packages that a program imports as it begins, without those of a plain installation."""
+    modules = set()
     tree = ast.parse((ROOT / "examples" / name).read_text("utf-8"))
-    for statement in tree.body:
-        modules = [alias.name for alias in getattr(statement, "names", ())]
-        if isinstance(statement, ast.ImportFrom):
-            modules = [statement.module]
-        elif not isinstance(statement, ast.Import):
-            continue
-        for module in {one.partition(".")[0] for one in modules} - {"numpy", "winogen"}:
-            if module not in sys.stdlib_module_names:
-                assert re.search(rf"Needs [^:]*\b{module}\b.*pip install", head(name)), module
+    for part in tree.body:
+        for statement in (part, *getattr(part, "body", ())):
+            if isinstance(statement, ast.Import):
+                modules |= {alias.name for alias in statement.names}
+            elif isinstance(statement, ast.ImportFrom):
+                modules.add(statement.module)
+    packages = {module.partition(".")[0] for module in modules}
+    return packages - {"numpy", "winogen"} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", sorted(name for name in NEEDS | {"filter_photograph.py": ()}))
+def test_what_it_needs_is_said_before_and_when_it_lacks(name, tmp_path):
+    """A package beyond a plain installation is named, with the extra that brings it."""
+    for package in beyond_plain(name):
+        assert re.search(rf"Needs [^:]*\b{package}\b.*pip install", head(name)), package
+        done = run_without((package,), tmp_path, name)
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        assert f"{package}: cannot be imported; install it by pip install '.[" in done.stderr
+
+
+def test_no_other_needs_more_than_a_plain_installation():
+    """What upscale.py imports if it can, it does without."""
+    names = {name for name in EXAMPLES if name.endswith(".py") and beyond_plain(name)}
+    assert names == {*NEEDS, "filter_photograph.py", "upscale.py"}
 
 
 def test_a_picture_is_enlarged_without_packages_for_pictures(tmp_path):
-    blocked = "import sys, runpy; sys.modules.update(dict.fromkeys(('matplotlib', 'PIL', 'torch')))"
-    run = "runpy.run_path(sys.argv[0], run_name='__main__')"
-    example = str(ROOT / "examples" / "upscale.py")
-    code = f"{blocked}; sys.argv = [{example!r}, '--net', 'tiny', '-o', 'large.png']; {run}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
+    packages = "matplotlib", "PIL", "torch"
+    done = run_without(packages, tmp_path, "upscale.py", "--net", "tiny", "-o", "large.png")
     assert done.returncode == 0, done.stderr
     assert "large.png 1024 x 1200" in done.stdout
     image = pytest.importorskip("PIL.Image").open(tmp_path / "large.png")

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from winogen.cli.app import app
 from winogen.lab.bench import runner
 from winogen.lab.demo import workload
+from winogen.lab.nets import files
 from winogen.lab.reports import reports
 
 MESSAGE = "matplotlib: cannot be imported"
@@ -44,6 +45,12 @@ def test_what_draws_says_what_it_needs(command, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2 and MESSAGE in result.output and CURE in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_a_net_say_what_they_need(capsys, tmp_path):
+    assert files.main(["tiny", str(tmp_path)]) == 2
+    printed = capsys.readouterr().out
+    assert MESSAGE in printed and CURE in printed
 
 
 def test_what_does_not_draw_needs_none():

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.extras import MissingPackage
 from winogen.lab.nets import NETS, Net, NotInstalled
 
 _SEED = 20
@@ -176,7 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         lay_out(name, str(folder))
-    except NotInstalled as problem:
+    except (NotInstalled, MissingPackage) as problem:
         print(f"net: got {name}: {problem}")
         return 2
     np.save(folder / "samples.npy", samples(NETS[name]))
