@@ -54,6 +54,8 @@ SMALL = {
     "lab cover": None,
     "lab loops": f"{' '.join(SHAPES)} --isa avx2",
     "lab search-loops": f"{' '.join(SHAPES)} --count",
+    "lab work": "squeezenet",
+    "lab engine": "squeezenet",
 }
 # Those with many values, each of which takes a kernel or a search.
 LONG = ("derive", "generate", "plan", "search", "lab explain", "lab loops", "lab search-loops",

@@ -86,6 +86,8 @@ def test_what_the_sums_hold():
     assert held_channels(gaussian) == 910
     assert held_channels(transform(Engine(1, 4, 1, 1))) == 3640
     assert held_channels(points, (5, 5)) == 227 * 9 // 25
+    assert held_channels(points, (1, 7), axes=1) == (2**31 - 1) // (2**14 * 3 * 8) * 3 // 7
+    assert held_channels(points, (1, 1), axes=0) == (2**31 - 1) // 2**14
     assert rounded_channels() == 65536 and rounded_channels(12) == 256 == 2**8
     assert rounded_channels(16, 24) == 0
 
@@ -102,12 +104,14 @@ def test_a_layer_of_too_many_channels_is_refused_with_a_sentence():
     with pytest.raises(Unsupported, match=r"weight: got 228 channels; allowed: at most 227, which"):
         convolve(engine, x, w)
     assert convolve(engine, x[:, :227], w[:, :227]).shape == (1, 1, 2, 2)
-    problem = engine.mapping((1, 911, 4, 4), (1, 911, 3, 3)).problem
+    problem = engine.mapping((1, 911, 4, 4), (1, 911, 3, 3))
     gaussian = winograd(4, 3, "x, x-1, x+1, x^2+1, inf")
     with pytest.raises(Unsupported, match="at most 910"):
         check_channels(problem, gaussian)
     check_channels(problem, None)
-    wide = engine.mapping((1, 65537, 4, 4), (1, 65537, 3, 3)).problem
+    by_taps = convolve(engine, x, w, layout="taps")  # which is not transformed
+    np.testing.assert_array_equal(by_taps, directly(x, w))
+    wide = engine.mapping((1, 65537, 4, 4), (1, 65537, 3, 3))
     with pytest.raises(Unsupported, match="at most 65536, which sums of 32 bits hold of products"):
         check_channels(wide, None)
 

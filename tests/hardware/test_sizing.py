@@ -77,13 +77,16 @@ def test_engines_use_the_multipliers_there_are():
             assert bool(mine) == (budget >= T)
 
 
-def test_exact_engines_whose_sums_are_too_short_are_left_out_with_a_reason():
+def test_exact_engines_whose_sums_are_too_short_multiply_tap_by_tap_and_say_so():
     deep = Engine(8, 4, 8, 1).mapping((1, 256, 8, 8), (8, 256, 3, 3), padding=1).problem
     best = front([deep], Demands(multipliers=128, exact=True))
-    assert {algorithm_name(one.engine) for one in best.engines}.isdisjoint(best.refused)
     assert all(one.error == 0 for one in best.engines)
     assert {*best.refused} == {"F(4x4,3x3)", "F(6x6,3x3)"}
     assert "got 256 channels; allowed: at most 227" in best.refused["F(4x4,3x3)"]
+    _, mapping, _ = best_mapping(Engine(4, 6, 4, 1), deep, Demands(exact=True))
+    assert not mapping.transformed
+    _, mapping, _ = best_mapping(Engine(4, 6, 4, 1), deep, Demands())
+    assert mapping.transformed
     wide = Engine(8, 4, 8, 1).mapping((1, 20000, 4, 4), (1, 20000, 3, 3)).problem
     with pytest.raises(Unsupported, match="got 20000 channels"):
         front([wide], Demands(multipliers=64, exact=True))

@@ -20,6 +20,7 @@ from winogen.cli import (
     derive,
     doctor,
     engine,
+    engine_tables,
     explain,
     fixed,
     front,
@@ -137,4 +138,6 @@ laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
+laboratory.command(epilog=engine_tables.WORK)(engine_tables.work)
+laboratory.command("engine", epilog=engine_tables.ENGINE)(engine_tables.engine_figures)
 app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)

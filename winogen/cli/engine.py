@@ -33,8 +33,8 @@ def engine(
     exact: bool = typer.Option(
         False,
         "--exact",
-        help="Transformed values keep all their bits; else they are rounded to --bits. Engines "
-        "whose sums of 32 bits do not hold the net's channels are left out.",
+        help="Transformed values keep all their bits; else they are rounded to --bits. Layers "
+        "whose channels sums of 32 bits do not hold run tap by tap.",
     ),
     plot: Path = typer.Option(None, "--plot", "-o", help="Draw them (.png, .svg, .pdf)."),
     as_json: bool = AS_JSON,
@@ -58,7 +58,7 @@ def engine(
         bits,
         exact,
     ).check()
-    layers = _layers(net)
+    layers = read_layers(net)
     with counting("sizing") as step:
         best = front(layers, demands, step)
     if plot is not None:
@@ -88,8 +88,8 @@ def quantity(name: str, text: str, thousand: int = 1000) -> float:
     return float(matched[1]) * thousand**power
 
 
-def _layers(net: str) -> list[Problem]:
-    """Of a net of the hardware room, or one of the laboratory."""
+def read_layers(net: str) -> list[Problem]:
+    """Return the layers of a net of the hardware room, or of one of the laboratory."""
     from winogen.hardware.reading import known, net_layers
 
     if not known(net):
@@ -120,6 +120,7 @@ def table(net: str, layers: int, best: Front, demands: Demands) -> str:
         ]
         for one in best.engines
     ]  # fmt: skip
+    tapped = [f"Tap by tap with {name}: {why}" for name, why in best.refused.items()]
     return "\n".join([
         f"{net}, {layers} convolutions: a model of engines of up to {demands.multipliers} "
         f"multipliers at {_short(demands.clock)}Hz,",
@@ -128,11 +129,14 @@ def table(net: str, layers: int, best: Front, demands: Demands) -> str:
         "",
         *aligned([head, *rows], left=2),
         "",
-        "busy: multipliers; waits: time in layers that the memory bounds; MB: moved; storage: "
-        "bytes of hold",
-        "buffers and sums; error: relative, of outputs; exact: bits of operands without any error",
-        *(line for name, why in best.refused.items() for line in wrapped(f"No {name}: {why}")),
+        *(line for text in (_LEGEND, *tapped) for line in wrapped(text)),
     ])  # fmt: skip
+
+
+_LEGEND = (
+    "busy: multipliers; waits: time in layers that the memory bounds; MB: moved; storage: bytes of "
+    "hold buffers and sums; error: relative, of outputs; exact: bits of operands without any error"
+)
 
 
 def _short(value: float, thousand: int = 1000) -> str:

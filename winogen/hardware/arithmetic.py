@@ -19,8 +19,8 @@ from winogen.fixed.ranges import signed
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
-    from winogen.conv.problem import Problem
     from winogen.hardware.engine import Engine
+    from winogen.hardware.mapping import Mapping
 
 # Small integers and their inverses keep numbers short, which is what multipliers of integers want.
 _POINTS = "0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4"
@@ -89,11 +89,16 @@ def growth(rows: Sequence[Sequence[int]], axes: int = 2) -> float:
 
 
 def held_channels(
-    algorithm: BilinearAlgorithm, kernel: Sequence[int] = (), bits: int = 8, sums: int = 32
+    algorithm: BilinearAlgorithm,
+    kernel: Sequence[int] = (),
+    bits: int = 8,
+    sums: int = 32,
+    axes: int = 2,
 ) -> int:
     """Return how many channels of inputs and filters of so many bits the sums hold, exactly.
 
-    ``kernel``: taps along both axes (default: r). Raises InvalidValue for bits beyond 2 to 16.
+    ``kernel``: taps along both axes (default: r). ``axes``: how many of them are transformed.
+    Raises InvalidValue for bits beyond 2 to 16.
 
     >>> from winogen import cook_toom, winograd
     >>> held_channels(cook_toom(4, 3, "0,1,-1,2,-2,inf"))
@@ -104,7 +109,7 @@ def held_channels(
     made, r = integers(algorithm), algorithm.r
     byte = signed(check_bits("bits", bits))
     taps = prod(kernel or (r, r))
-    return made.channels(byte, byte, check_bits("sums", sums, 64)) * r**2 // taps
+    return made.channels(byte, byte, check_bits("sums", sums, 64), axes) * r**axes // taps
 
 
 def rounded_channels(bits: int = 8, sums: int = 32) -> int:
@@ -120,20 +125,24 @@ def rounded_channels(bits: int = 8, sums: int = 32) -> int:
 
 
 def check_channels(
-    problem: Problem, algorithm: BilinearAlgorithm | None, bits: int = 8, sums: int = 32
+    mapping: Mapping, algorithm: BilinearAlgorithm | None, bits: int = 8, sums: int = 32
 ) -> None:
-    """Raise Unsupported where a layer has more channels than the sums hold.
+    """Raise Unsupported where a layer has more channels than the sums hold as it is laid out.
 
     ``algorithm``: of exact integers; None: transformed values are rounded to ``bits``.
     """
-    layer = problem.layer
+    layer = mapping.problem.layer
+    axes = sum(part.taps > 1 for part in mapping.parts)
     channels = layer.channels // layer.groups
     if algorithm is None:
         most, why = rounded_channels(bits, sums), f"products of {bits} by {bits} bits"
     else:
-        most = held_channels(algorithm, layer.kernel, bits, sums)
-        scale = integers(algorithm).spelled()
-        why = f"F({algorithm.m}, {algorithm.r}) on {bits} bits, whose results are scaled by {scale}"
+        most = held_channels(algorithm, layer.kernel, bits, sums, axes)
+        why = f"products of {bits} by {bits} bits"
+        if axes:
+            scale = integers(algorithm).spelled(axes)
+            name = f"F({algorithm.m}, {algorithm.r})"
+            why = f"{name} on {bits} bits, whose results are scaled by {scale}"
     if channels > most:
         raise Unsupported(
             f"weight: got {channels} channels; allowed: at most {most}, which sums of {sums} bits "

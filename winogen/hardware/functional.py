@@ -64,7 +64,7 @@ def convolve(
             f"algorithm: got {algorithm!r} of {algorithm.products} products; allowed: "
             f"F({engine.m}, {engine.r}) of T = {engine.T}"
         )
-    check_channels(mapping.problem, algorithm, bits, sums)
+    check_channels(mapping, algorithm, bits, sums)
     return _Layer(mapping, integers(algorithm), sums).run(x, w, schedule)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -125,7 +125,7 @@ class Sized:
 
 
 class Front(NamedTuple):
-    """The engines worth having, and why algorithms have none that computes all layers."""
+    """The engines worth having, and why algorithms leave layers out: those run tap by tap."""
 
     engines: list[Sized]
     refused: dict[str, str]
@@ -161,12 +161,17 @@ def engines(multipliers: int) -> Iterator[Engine]:
 
 
 def best_mapping(
-    engine: Engine, problem: Problem, demands: Demands, filter_bits: int = 8
+    engine: Engine,
+    problem: Problem,
+    demands: Demands,
+    note: Callable[[str], object] = lambda text: None,
 ) -> tuple[float, Mapping, Traffic]:
     """Return the seconds of a layer, the layout and lanes of least time, and what they move.
 
-    Raises Unsupported where nothing fits the SRAM.
+    ``note`` is told why layouts are left out whose sums do not hold all channels. Raises
+    Unsupported where none is left, or nothing fits the SRAM.
     """
+    algorithm = transform(engine) if demands.exact else None
     layouts = LAYOUTS if engine.r > 1 else LAYOUTS[1::2]
     mappings = [engine.mapping(problem, layout=layout, lanes="auto") for layout in layouts]
     best: tuple[float, Mapping, Traffic] | None = None
@@ -175,7 +180,15 @@ def best_mapping(
         if best is not None and mapping.cycles / demands.clock >= best[0]:
             break  # nor has any other one fewer cycles
         try:
-            moved = best_traffic(mapping, demands.sram, filter_bits)
+            check_channels(mapping, algorithm, demands.bits)
+        except Unsupported as error:
+            refused = error
+            note(str(error))
+            continue
+        wide = algorithm is not None and mapping.transformed
+        bits = operand_bits(engine, demands.bits)[1] if wide else demands.bits
+        try:
+            moved = best_traffic(mapping, demands.sram, bits)
         except Unsupported as error:
             refused = error
             continue
@@ -188,16 +201,26 @@ def best_mapping(
     return best
 
 
-def sized(engine: Engine, layers: Counter[Problem], demands: Demands) -> Sized:
-    """Return a net on an engine; raises Unsupported for layers that it cannot compute."""
-    algorithm = transform(engine)
-    byte, made = signed(demands.bits), integers(algorithm)
-    operands = made.operands("input", byte).bits, made.operands("filter", byte).bits
-    filter_bits = operands[1] if demands.exact else demands.bits
+@lru_cache(maxsize=256)
+def operand_bits(engine: Engine, bits: int) -> tuple[int, int]:
+    """Return the bits of transformed inputs and filters of so many bits, if none is lost."""
+    made, inputs = integers(transform(engine)), signed(bits)
+    return made.operands("input", inputs).bits, made.operands("filter", inputs).bits
+
+
+def sized(
+    engine: Engine,
+    layers: Counter[Problem],
+    demands: Demands,
+    note: Callable[[str], object] = lambda text: None,
+) -> Sized:
+    """Return a net on an engine; ``note`` as for `best_mapping`.
+
+    Raises Unsupported for layers that it cannot compute.
+    """
     total, cycles, products, moved, waiting = 0.0, 0, 0, 0, 0.0
     for problem, times in layers.items():
-        check_channels(problem, algorithm if demands.exact else None, demands.bits)
-        time, mapping, traffic = best_mapping(engine, problem, demands, filter_bits)
+        time, mapping, traffic = best_mapping(engine, problem, demands, note)
         total += times * time
         cycles += times * mapping.cycles
         products += times * mapping.products
@@ -213,7 +236,7 @@ def sized(engine: Engine, layers: Counter[Problem], demands: Demands) -> Sized:
         moved,
         waiting / total,
         0.0 if demands.exact else rounding_error(engine.T, engine.r, engine.m, demands.bits),
-        operands,
+        operand_bits(engine, demands.bits),
     )
 
 
@@ -234,20 +257,22 @@ def front(
         raise InvalidValue("layers: got none; allowed: a net with a convolution")
     found: list[Sized] = []
     refused: dict[str, str] = {}
+    problem: Unsupported | None = None
     some = list(engines(demands.multipliers))
     for number, engine in enumerate(some):
         step(number, len(some), str(engine))
+        note = partial(refused.setdefault, algorithm_name(engine))
         try:
-            found.append(sized(engine, counted, demands))
+            found.append(sized(engine, counted, demands, note))
         except Unsupported as error:
-            refused.setdefault(algorithm_name(engine), str(error))
+            problem = error
     if not found:
-        raise Unsupported(next(iter(refused.values())))
+        assert problem is not None
+        raise problem
     costs = [(one.seconds, one.area, one.storage, one.error or 1.0) for one in found]
     best = [one for one, kept in zip(found, worth_having(costs, _MARGIN)) if kept]
     best.sort(key=lambda one: one.seconds)
-    some_left = {algorithm_name(one.engine) for one in found}
-    return Front(best, {name: why for name, why in refused.items() if name not in some_left})
+    return Front(best, refused)
 
 
 @lru_cache(maxsize=256)
