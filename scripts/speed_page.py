@@ -1,6 +1,6 @@
 """Put the speed of whole networks wherever it is told: three pages and their picture.
 
-winogen bench --nets --json nets.json
+winogen bench --nets --results nets.json
 python scripts/speed_page.py nets.json --date "23 November 2026" [--root FOLDER]
 python scripts/speed_page.py [--root FOLDER]        # the figures that are kept, once more
 

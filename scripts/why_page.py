@@ -1,7 +1,7 @@
 """Put measured tables and their picture into docs/why.md.
 
-winogen lab explain --json nchw.json
-winogen lab explain --layout NHWC --json nhwc.json
+winogen lab explain --results nchw.json
+winogen lab explain --layout NHWC --results nhwc.json
 python scripts/why_page.py nchw.json nhwc.json [--docs FOLDER]
 
 The tables replace what stands between the two marks of the page; the picture shows the first file.

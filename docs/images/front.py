@@ -2,8 +2,8 @@
 
 python docs/images/front.py [FILE]
 
-The figures are in front.json; `winogen lab front --trials 20 --json docs/images/front.json` writes
-them.
+The figures are in front.json. `winogen lab front --trials 20 --results docs/images/front.json`
+writes them.
 """
 
 from __future__ import annotations

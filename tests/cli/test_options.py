@@ -56,7 +56,7 @@ def test_devices_and_pipes_are_refused(refused, tmp_path):
     os.mkfifo(pipe)
     for path in (pipe, "/dev/zero"):  # which would be waited for, or read, for ever
         assert "show: got" in refused("bench", "--show", path)
-        assert "json: got" in refused("bench", "--json", path)
+        assert "results: got" in refused("bench", "--results", path)
         assert "results: got" in refused("search", 2, 3, "--results", path)
         words = ("report", "-o", tmp_path / "page")
         assert "layer: got" in refused(*words, "--layer", path)

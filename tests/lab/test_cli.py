@@ -41,7 +41,7 @@ def test_a_run_without_rivals(tiny_file, tmp_path):
     result = winogen_bench(
         *("--layers", tiny_file, "--only", "tin", "--peers", "none", "--batch", 2),
         *("--algorithm", "mcmr", "--tile", "2,4", "--layout", "NHWC", "--repeat", 1),
-        *("--min-time", 0, "--algorithms", "direct", "--json", json_file, "--plot", picture),
+        *("--min-time", 0, "--algorithms", "direct", "--results", json_file, "--plot", picture),
     )
     assert result.exit_code == 0, result.output
     assert "winogen mcmr NHWC, float32, 1 thread" in result.output
@@ -63,7 +63,7 @@ def test_a_tolerance_chooses_our_tile(tiny_file, tmp_path):
         path = tmp_path / f"{tolerance}.json"
         result = winogen_bench(
             *("--layers", tiny_file, "--peers", "none", "--repeat", 1),
-            *("--min-time", 0, "--algorithm", "mcmr", "--tolerance", tolerance, "--json", path),
+            *("--min-time", 0, "--algorithm", "mcmr", "--tolerance", tolerance, "--results", path),
         )
         assert result.exit_code == 0, result.output
         assert f"1 thread, tolerance {float(tolerance):.2g}" in result.output
@@ -123,7 +123,7 @@ def test_showing_what_was_measured_before(document, tmp_path):
         (("--dtype", "int8", "--beside", "tolerance=3"), "tolerance: got 3.0 with int8; allowed"),
         (("--plot", "bench.docx"), "plot: got 'bench.docx'; allowed: a name with .png"),
         (("--show", "no-such-file"), "No such file"),
-        (("--json", "/dev/null/x.json"), "json: got '/dev/null/x.json'"),
+        (("--results", "/dev/null/x.json"), "results: got '/dev/null/x.json'"),
     ],
 )
 def test_mistakes_are_told_before_any_work(words, message, monkeypatch):
@@ -145,7 +145,7 @@ def test_others_take_turns_with_the_main_one(tiny_file, tmp_path):
         *("--layers", tiny_file, "--only", "tin", "--peers", "none", "--repeat", 1),
         *("--min-time", 0, "--algorithm", "mcmr", "--tile", 4, "--filter-dtype", "float16"),
         *("--beside", "filter_dtype=none", "--beside", "algorithm=direct,dtype=float64"),
-        *("--beside", f"python={sys.executable}", "--json", json_file),
+        *("--beside", f"python={sys.executable}", "--results", json_file),
     )
     assert result.exit_code == 0, result.output
     assert "float32, 1 thread, filter_dtype float16" in result.output

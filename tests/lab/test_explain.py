@@ -162,7 +162,8 @@ def test_the_command(tmp_path, layout, threads):
     layers, kept, picture = (tmp_path / name for name in ("mine.json", "why.json", "why.png"))
     layers.write_text(json.dumps(LAYERS))
     words = ["lab", "explain", layers, "--only", "tiny", "--layout", layout, "--threads", threads,
-             "--batch", 2, "--algorithm", "direct", "--json", kept, "--plot", picture]  # fmt: skip
+             "--batch", 2, "--algorithm", "direct", "--results", kept,
+             "--plot", picture]  # fmt: skip
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
     assert f"winogen {layout}, float32, {threads} thread" in result.output

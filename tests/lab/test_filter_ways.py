@@ -109,7 +109,7 @@ def lab(folder, shapes, *words):
 
 
 def test_a_tile_is_that_of_every_algorithm(tmp_path):
-    result = lab(tmp_path, SHAPES, "--tile", "2", "--json", str(tmp_path / "ways.json"))
+    result = lab(tmp_path, SHAPES, "--tile", "2", "--results", str(tmp_path / "ways.json"))
     assert result.exit_code == 0, result.output
     document = json.loads((tmp_path / "ways.json").read_text())
     assert document["compare"] == "filters"
@@ -132,7 +132,7 @@ def test_a_layer_without_tiles_has_direct_convolution(tmp_path):
 @pytest.mark.thorough
 def test_what_is_worth_having_is_measured(tmp_path):
     path = tmp_path / "ways.json"
-    words = ("--tile", "2", "--timed", "--rounds", "1", "--json", str(path))
+    words = ("--tile", "2", "--timed", "--rounds", "1", "--results", str(path))
     result = lab(tmp_path, {**SHAPES, "input": [1, 64, 6, 6]}, *words)
     assert result.exit_code == 0, result.output
     (row,) = json.loads(path.read_text())["layers"]

@@ -290,7 +290,7 @@ def test_no_time_for_a_net_gives_a_report_without_nets(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "NEEDED", ())
     monkeypatch.setattr(Peer, "missing", lambda peer: None)
     path = tmp_path / "nets.json"
-    words = ("--nets", "tiny", "--peers", "none", "--seconds", 0, "--json", path)
+    words = ("--nets", "tiny", "--peers", "none", "--seconds", 0, "--results", path)
     result = winogen_bench(*words)
     assert result.exit_code == 0, result.output
     assert "winogen.torch beside torch: not compared, torch did not take part" in result.output

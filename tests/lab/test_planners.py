@@ -156,7 +156,14 @@ def test_what_was_chosen_is_measured_to_the_end(tiny, monkeypatch):
 ])  # fmt: skip
 def test_the_command_prints_every_planner(planner, names, tiny, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps([tiny.to_dict()]))
-    words = ["--layers", tmp_path / "mine.json", "--planner", planner, "--json", tmp_path / "out"]
+    words = [
+        "--layers",
+        tmp_path / "mine.json",
+        "--planner",
+        planner,
+        "--results",
+        tmp_path / "out",
+    ]
     result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
     assert result.exit_code == 0, result.output
     head, row, *totals = result.stdout.splitlines()

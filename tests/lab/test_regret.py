@@ -118,7 +118,7 @@ def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
         "1.0",
         "--drawn",
         "0",
-        "--json",
+        "--results",
         tmp_path / "out.json",
     ]
     result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])

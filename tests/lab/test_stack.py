@@ -77,7 +77,7 @@ def test_the_command(tmp_path):
     layer = {"name": "tiny", "input": [1, 16, 8, 8], "weight": [16, 16, 3, 3], "padding": 1}
     (tmp_path / "mine.json").write_text(json.dumps([layer]))
     words = ["lab", "stack", str(tmp_path / "mine.json"), "--algorithm", "mcmr", "--tile", "4,4"]
-    result = CliRunner().invoke(app, [*words, "--json", str(tmp_path / "stack.json")])
+    result = CliRunner().invoke(app, [*words, "--results", str(tmp_path / "stack.json")])
     assert result.exit_code == 0, result.output
     (kernel,) = json.loads((tmp_path / "stack.json").read_text())["kernels"]
     assert kernel["kernel"] == "mcmr_f4_3_float32_nchw" and kernel["layers"] == ["tiny"]

@@ -21,7 +21,7 @@ def lab(*words):
 
 def test_every_algorithm_says_what_it_takes(tmp_path):
     path = tmp_path / "ways.json"
-    result = lab("--only", "13x13x256", "--tile", 2, "--json", path)
+    result = lab("--only", "13x13x256", "--tile", 2, "--results", path)
     assert result.exit_code == 0, result.output
     (row,) = json.loads(path.read_text())["layers"]
     assert tuple(row["ways"]) == ways.ALGORITHMS
@@ -36,6 +36,8 @@ def test_every_algorithm_says_what_it_takes(tmp_path):
     for text in ("2x2 4.639", "2 6.462", "3,539 + ", "kB"):
         assert text in result.output
     assert "ms" not in result.output
+    printed = lab("--only", "13x13x256", "--tile", 2, "--json").stdout
+    assert json.loads(printed) == json.loads(path.read_text())
 
 
 def test_edges_have_rims_and_borders_one_tile():
@@ -92,7 +94,9 @@ def test_equal_numbers_share_their_rank():
 def test_the_command_measures(tmp_path):
     layer = {"name": "tiny", "input": [1, 16, 9, 9], "weight": [16, 16, 3, 3], "padding": 1}
     (tmp_path / "mine.json").write_text(json.dumps([layer]))
-    result = lab(tmp_path / "mine.json", "--tile", 2, "--timed", "--json", tmp_path / "ways.json")
+    result = lab(
+        tmp_path / "mine.json", "--tile", 2, "--timed", "--results", tmp_path / "ways.json"
+    )
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "ways.json").read_text())["layers"]
     assert all(way["seconds"] > 0 for way in row["ways"].values())

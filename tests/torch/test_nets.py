@@ -159,7 +159,7 @@ def test_trained_nets_give_what_ncnn_gives(name):
 def test_a_run_over_the_tiny_net(tmp_path):
     """Those who are installed run it; nobody who is missing stops the others."""
     path, picture = tmp_path / "tiny.json", tmp_path / "tiny.png"
-    words = ["bench", "--nets", "tiny", "--repeat", 1, "--min-time", 0, "--json", path]
+    words = ["bench", "--nets", "tiny", "--repeat", 1, "--min-time", 0, "--results", path]
     words += ["--peers", "torch,onnxruntime,openvino,ncnn,mnn,opencv", "--plot", picture]
     result = CliRunner().invoke(app, [*map(str, words)])
     assert result.exit_code == 0, result.output

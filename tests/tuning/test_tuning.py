@@ -515,7 +515,9 @@ def test_the_command_tunes_merges_and_exports(tiny, file, tmp_path, monkeypatch)
     make = budget.Arena
     monkeypatch.setattr(budget, "Arena", lambda scope, timer: make(scope, halves))
     shipped = tmp_path / "shipped.jsonl"
-    result = command(tmp_path / "mine.json", "--export", shipped, "--json", tmp_path / "out.json")
+    result = command(
+        tmp_path / "mine.json", "--export", shipped, "--results", tmp_path / "out.json"
+    )
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()  # progress, where it takes longer, goes to stderr
     assert lines[0].split() == ["layer", "planner", "ms", "tuned", "ms", "ratio", "choice"]

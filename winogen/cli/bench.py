@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import takes
+from winogen.cli.options import AS_JSON, print_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from winogen.tuning.layers import BenchLayer
 
-EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
+EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --results vgg16.json"
 
 _WIDTH = 190  # of a report that goes to a file
 _LONGEST_TURN = 60.0  # seconds
@@ -88,13 +89,14 @@ def bench(
     seconds: float = typer.Option(
         None, min=0, help="With --nets: begin no further net after so many seconds."
     ),
-    json: Path = typer.Option(None, help="Write the results here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
     resume: bool = typer.Option(
-        False, "--resume", help="With --nets: measure only what the file of --json has not yet."
+        False, "--resume", help="With --nets: measure only what the file of --results has not yet."
     ),
     plot: Path = typer.Option(None, help="Draw the results here (.png, .svg, .pdf)."),
     show: Path = typer.Option(
-        None, metavar="FILE", help="Measure nothing: show (and draw) what --json wrote."
+        None, metavar="FILE", help="Measure nothing: show (and draw) what --results wrote."
     ),
     **options: Any,
 ) -> None:
@@ -102,7 +104,7 @@ def bench(
     from winogen.lab.bench import report, tables
     from winogen.lab.layers import chosen_layers
 
-    check_outputs(json, plot)
+    check_outputs(results, plot)
     if nets:
         if dtype is not Dtype.FLOAT32:
             _refuse("dtype", f"{dtype.value} with --nets", "float32")
@@ -110,8 +112,8 @@ def bench(
 
         bench_nets(
             names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
-            min_time=_seconds(min_time), json=json, plot=plot, show=show, seconds=seconds,
-            resume=resume,
+            min_time=_seconds(min_time), as_json=as_json, results=results, plot=plot, show=show,
+            seconds=seconds, resume=resume,
         )  # fmt: skip
         return
     if names:
@@ -136,9 +138,12 @@ def bench(
             rounds=repeat,
             min_time=_seconds(min_time),
         )
-        if json is not None:
-            report.save(document, json)
-    print_wide(tables.render(document))
+        if results is not None:
+            report.save(document, results)
+    if as_json:
+        print_json(document)
+    else:
+        print_wide(tables.render(document))
     if plot is not None:
         from winogen.lab.bench.plot import save_plot
 
@@ -204,7 +209,7 @@ def _seconds(value: float) -> float:
     return value
 
 
-def check_outputs(json: Path | None, plot: Path | None) -> None:
+def check_outputs(results: Path | None, plot: Path | None) -> None:
     """Raise now what would otherwise be lost minutes later."""
     from winogen.errors import InvalidValue
     from winogen.extras import require
@@ -214,7 +219,7 @@ def check_outputs(json: Path | None, plot: Path | None) -> None:
         raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
     if plot is not None:
         require("matplotlib", "lab")
-    for option, path in (("json", json), ("plot", plot)):
+    for option, path in (("results", results), ("plot", plot)):
         if path is None:
             continue
         check_regular(option, path, "a file that is not there yet, or a regular one")

@@ -20,7 +20,8 @@ def bench_nets(
     threads: int,
     rounds: int,
     min_time: float,
-    json: Path | None,
+    as_json: bool,
+    results: Path | None,
     plot: Path | None,
     show: Path | None,
     seconds: float | None,
@@ -28,11 +29,12 @@ def bench_nets(
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
-    The file ``json`` is written at once and after each net; with ``resume``, nets that it has
+    The file ``results`` is written at once and after each net; with ``resume``, nets that it has
     already are not measured again. After ``seconds`` no further net begins. Raises InvalidValue for
     unknown names, NotInstalled for what a net needs.
     """
     from winogen.cli.bench import print_wide
+    from winogen.cli.options import print_json
     from winogen.lab.nets import report, tables
 
     if show is not None:
@@ -40,16 +42,21 @@ def bench_nets(
     else:
         earlier = None
         if resume:
-            if json is None:
-                raise InvalidValue("resume: got it without --json; allowed: with the file to go on")
-            earlier = report.load(json, "resume") if json.exists() else None
+            if results is None:
+                raise InvalidValue(
+                    "resume: got it without --results; allowed: with the file to go on"
+                )
+            earlier = report.load(results, "resume") if results.exists() else None
         settings = {
             "threads": threads, "rounds": rounds, "min_time": min_time,
             "seconds": inf if seconds is None else seconds,
         }  # fmt: skip
-        keep = partial(report.save, path=json) if json is not None else _nothing
+        keep = partial(report.save, path=results) if results is not None else _nothing
         document = _measure(names, only, peers, beside, settings, earlier, keep)
-    print_wide(tables.render(document))
+    if as_json:
+        print_json(document)
+    else:
+        print_wide(tables.render(document))
     if plot is not None:
         from winogen.lab.nets.plot import save_plot
 

@@ -10,6 +10,7 @@ import typer
 from winogen.cli.bench import check_outputs, print_wide
 from winogen.cli.contestants import ours
 from winogen.cli.convolution import takes
+from winogen.cli.options import AS_JSON, print_json
 
 EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 
@@ -26,7 +27,8 @@ def explain(
     dtype: str = typer.Option("float32", metavar="float32|int8", help="Of the arrays."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of a call."),
     markdown: bool = typer.Option(False, "--markdown", help="Print the table as Markdown."),
-    json: Path = typer.Option(None, help="Write the results here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
     plot: Path = typer.Option(None, help="Draw the stages and their limits (.png, .svg, .pdf)."),
     **options: Any,
 ) -> None:
@@ -40,7 +42,7 @@ def explain(
     from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
 
-    check_outputs(json, plot)
+    check_outputs(results, plot)
     chosen = chosen_layers(layers, only)
     arguments.choice("dtype", dtype, ("float32", "int8"))
     if dtype == "int8":
@@ -52,9 +54,11 @@ def explain(
         chosen = [layer.with_batch(batch) for layer in chosen]
     with telling("measuring") as say:
         document = why.explain(chosen, settings, say)
-    if json is not None:
-        report.save(document, json)
-    if markdown:
+    if results is not None:
+        report.save(document, results)
+    if as_json:
+        print_json(document)
+    elif markdown:
         typer.echo(explain_tables.markdown(document), nl=False)
     else:
         print_wide(explain_tables.render(document))

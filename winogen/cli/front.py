@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from winogen.cli.options import integers
+from winogen.cli.options import AS_JSON, integers, print_json
 
 EXAMPLE = "Example: winogen lab front --kernels 3 --most 12 --plot front.png"
 
@@ -17,7 +17,8 @@ def front(
     trials: int = typer.Option(
         40, min=0, help="Tiles that are measured of each way on the front; 0: none."
     ),
-    json: Path = typer.Option(None, help="Write all ways here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(None, metavar="FILE", help="Write all ways here, as JSON."),
     plot: Path = typer.Option(None, help="Draw them (.png, .svg, .pdf)."),
 ) -> None:
     """Show which tiles are worth having: error against multiplications per output.
@@ -36,12 +37,15 @@ def front(
     for size in sizes:
         if not 2 <= size <= min(9, most - 1):
             raise InvalidValue(f"kernels: got {size}; allowed: from 2 to 9, less than --most")
-    check_outputs(json, plot)
+    check_outputs(results, plot)
     with telling("estimating") as say:
         document = fronts(sizes, most, trials, say)
-    if json is not None:
-        report.save(document, json, "kernels")
-    typer.echo(render(document))
+    if results is not None:
+        report.save(document, results, "kernels")
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(render(document))
     if plot is not None:
         from winogen.lab.reports.front_plot import save_plot
 

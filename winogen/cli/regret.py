@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import read, takes
+from winogen.cli.options import AS_JSON, print_json
 
 if TYPE_CHECKING:
     from winogen.lab.bench.regret import Candidate
     from winogen.lab.loops.planners import Comparison
     from winogen.tuning.layers import BenchLayer
 
-EXAMPLE = "Example: winogen lab regret --layers vgg16 --json regret.json"
+EXAMPLE = "Example: winogen lab regret --layers vgg16 --results regret.json"
 
 # What is compared for each value of --planner; "model" alone is the regret of all candidates.
 _RULES = {
@@ -43,7 +44,10 @@ def regret(
         metavar="NAME",
         help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth.",
     ),
-    json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(
+        None, metavar="FILE", help="Write all that was predicted and measured here, as JSON."
+    ),
     **options: Any,
 ) -> None:
     """Measure candidates of the planner, layer by layer: what does its choice cost?
@@ -76,9 +80,9 @@ def regret(
             raise InvalidValue(
                 f"tolerance: got {asked['tolerance']}; allowed: none with --planner {planner}"
             )
-        _compare_rules(chosen, planner, asked.get("layout", "NCHW"), json)
+        _compare_rules(chosen, planner, asked.get("layout", "NCHW"), results, as_json)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, quiet=as_json)
     regrets = []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))
     with console.status("") as status:
@@ -95,8 +99,11 @@ def regret(
             console.print(_ROW.format(one.layer, *ways, f"{one.regret:.2f}"))
     totals = summary(regrets)
     console.print(f"regret: median {totals['median']:.3f}, worst {totals['worst']:.3f}")
-    if json is not None:
-        save({**totals, "layers": [one.to_dict() for one in regrets]}, json)
+    document = {**totals, "layers": [one.to_dict() for one in regrets]}
+    if results is not None:
+        save(document, results)
+    if as_json:
+        print_json(document)
 
 
 _ROW = "{:<30} {:<29} {:>12} {:>8}  {:<29} {:>8} {:>6}"
@@ -108,7 +115,7 @@ def _named(candidate: Candidate) -> str:
 
 
 def _compare_rules(
-    layers: Sequence[BenchLayer], planner: str, layout: str, json: Path | None
+    layers: Sequence[BenchLayer], planner: str, layout: str, results: Path | None, as_json: bool
 ) -> None:
     """Print what every planner chose for direct convolution, and its measured regret."""
     from rich.console import Console
@@ -117,7 +124,7 @@ def _compare_rules(
     from winogen.lab.loops.planners import compare, summary
 
     names = _RULES[planner]
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, quiet=as_json)
     console.print(_row_of("layer", "fastest", "ms", [(name, "regret") for name in names]))
     comparisons: list[Comparison] = []
     with console.status("") as status:
@@ -129,8 +136,11 @@ def _compare_rules(
     totals = summary(comparisons)
     for name, regret in totals.items():
         console.print(f"{name}: median {regret['median']:.3f}, worst {regret['worst']:.3f}")
-    if json is not None:
-        save({"planners": totals, "layers": [one.to_dict() for one in comparisons]}, json)
+    document = {"planners": totals, "layers": [one.to_dict() for one in comparisons]}
+    if results is not None:
+        save(document, results)
+    if as_json:
+        print_json(document)
 
 
 def _row_of(layer: str, fastest: str, seconds: str, ways: list[tuple[str, str]]) -> str:

@@ -97,7 +97,8 @@ def search_loops(
     )
     space = wanted.space()
     if count:
-        typer.echo(f"{space.count():,} nests")
+        nests = space.count()
+        typer.echo(json.dumps({"nests": nests}) if as_json else f"{nests:,} nests")
         return
     limit = math.inf if seconds is None else finite("seconds", seconds)
     with progress_bar() as progress, workers(results, jobs, dask, progress) as (compile, measure):

@@ -10,6 +10,7 @@ import typer
 from winogen.cli.bench import check_outputs
 from winogen.cli.contestants import ours
 from winogen.cli.convolution import takes
+from winogen.cli.options import AS_JSON, print_json
 
 EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --tile 4,4"
 
@@ -21,7 +22,8 @@ def stack(
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     all_loops: bool = typer.Option(False, "--all", help="Loops without such accesses, too."),
-    json: Path = typer.Option(None, help="Write the results here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
     **options: Any,
 ) -> None:
     """List the inner loops of the layers' kernels that load vectors from the stack or store them.
@@ -36,12 +38,15 @@ def stack(
     from winogen.lab.bench.texts import plain_table
     from winogen.lab.layers import chosen_layers
 
-    check_outputs(json, None)
+    check_outputs(results, None)
     chosen = chosen_layers(layers, only)
     asked = dict(ours(chosen, **options).options)
     kernels = of_layers(chosen, asked.pop("layout", "NCHW"), **asked)
-    if json is not None:
-        report.save({"kernels": kernels}, json)
+    if results is not None:
+        report.save({"kernels": kernels}, results)
+    if as_json:
+        print_json({"kernels": kernels})
+        return
     for kernel in kernels:
         rows = [row for row in kernel["loops"] if all_loops or row["loads"] + row["stores"]]
         table = plain_table(f"{kernel['kernel']}: {', '.join(kernel['layers'])}", "")

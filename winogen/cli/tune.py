@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from winogen.cli.options import AS_JSON, print_json
+
 if TYPE_CHECKING:
     from winogen.conv.choice import Choice
     from winogen.tuning import Outcome
@@ -40,7 +42,10 @@ def tune(
     merge: list[Path] = typer.Option(
         [], metavar="FILE", help="Add what these files know; may be given several times."
     ),
-    json: Path = typer.Option(None, help="Write what became of every layer here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(
+        None, metavar="FILE", help="Write what became of every layer here, as JSON."
+    ),
 ) -> None:
     """Measure ways to compute layers on this machine, and keep what beats the planner's choice.
 
@@ -51,6 +56,7 @@ def tune(
     """
     from winogen.conv import wisdom
     from winogen.errors import InvalidValue
+    from winogen.lab.bench.report import save
 
     if layout not in _LAYOUTS:
         raise InvalidValue(f"layout: got {layout!r}; allowed: {', '.join(_LAYOUTS)}")
@@ -63,29 +69,34 @@ def tune(
     if merge:
         added, damaged = wisdom.merge(merge, where)
         left_out = f", {damaged} damaged lines left out" if damaged else ""
-        typer.echo(f"{added} new entries in {where}{left_out}")
+        typer.echo(f"{added} new entries in {where}{left_out}", err=as_json)
     if layers is not None:
-        _tune(layers, where, only, seconds, _LAYOUTS[layout], dtype, threads, tolerance, json)
+        outcomes = _tune(layers, only, where, seconds, _LAYOUTS[layout], dtype, threads, tolerance)
+        document = {"wisdom": str(where), "layers": [_document(one) for one in outcomes]}
+        if results is not None:
+            save(document, results)
+        if as_json:
+            print_json(document)
+        else:
+            _show(outcomes, where)
     if export is not None:
         added, _ = wisdom.merge([where] if where.is_file() else [], export)
         export.chmod(0o644)
-        typer.echo(f"{added} new entries in {export}")
+        typer.echo(f"{added} new entries in {export}", err=as_json)
 
 
 def _tune(
     layers: str,
-    where: Path,
     only: str | None,
+    where: Path,
     seconds: float | None,
     layouts: tuple[str, ...],
     dtype: str,
     threads: int,
     tolerance: float | None,
-    json: Path | None,
-) -> None:
+) -> list[Outcome]:
     from winogen.cli.options import finite
     from winogen.conv import arguments
-    from winogen.lab.bench.report import save
     from winogen.lab.layers import chosen_layers
     from winogen.progress import counting
     from winogen.toolchain.machine import current, settle
@@ -105,12 +116,15 @@ def _tune(
     count = len(scopes(chosen, current(), **asked)) if seconds is None else 0
     limit = SECONDS * count if seconds is None else finite("seconds", seconds)
     with counting("tuning") as step:
-        outcomes = list(
+        return list(
             tune(
                 chosen, where, machine=current(), seconds=limit, **asked,
                 progress=lambda spent, text: step(min(int(spent), int(limit)), int(limit), text),
             )
         )  # fmt: skip
+
+
+def _show(outcomes: list[Outcome], where: Path) -> None:
     typer.echo(_ROW.format("layer", "", "planner ms", "tuned ms", "ratio", "choice"))
     for one in outcomes:
         typer.echo(_ROW.format(one.name, one.layout, *_cells(one)).rstrip())
@@ -121,8 +135,6 @@ def _tune(
         f"{len(won)} of {len(outcomes)} layers are faster than planned; "
         f"{sum(one.candidates for one in outcomes)} candidates measured; kept in {where}"
     )
-    if json is not None:
-        save({"wisdom": str(where), "layers": [_document(one) for one in outcomes]}, json)
 
 
 _ROW = "{:<32} {:<5} {:>10} {:>9} {:>6}  {}"

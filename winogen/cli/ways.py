@@ -9,6 +9,7 @@ import typer
 
 from winogen.cli.bench import check_outputs
 from winogen.cli.convolution import read, takes
+from winogen.cli.options import AS_JSON, print_json
 
 EXAMPLE = "Example: winogen lab ways thesis27 --only 56x56 --timed"
 
@@ -37,7 +38,8 @@ def ways(
     timed: bool = typer.Option(False, "--timed", help="Measure them, in turns, on one thread."),
     rounds: int = typer.Option(20, min=1, max=10_000, help="With --timed: turns of every way."),
     markdown: bool = typer.Option(False, "--markdown", help="Print tables as Markdown."),
-    json: Path = typer.Option(None, help="Write the results here."),
+    as_json: bool = AS_JSON,
+    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
     **options: Any,
 ) -> None:
     """Show multiplications, packed filters and workspace of layers computed in several ways.
@@ -55,14 +57,14 @@ def ways(
 
     if compare not in _COMPARED:
         raise InvalidValue(f"compare: got {compare!r}; allowed: {', '.join(_COMPARED)}")
-    check_outputs(json, None)
+    check_outputs(results, None)
     asked = read(options)
     if nets is not None:
         given = {"layers": layers, "only": only, "tile": asked.get("tile")}
         for name, value in given.items():
             if value is not None:
                 raise InvalidValue(f"{name}: got {value!r}; allowed: none with --nets")
-        _nets(nets, asked.get("layout", "NCHW"), rounds, markdown, json)
+        _nets(nets, asked.get("layout", "NCHW"), rounds, markdown, results, as_json)
         return
     tile = asked.get("tile")
     if tile is not None:
@@ -83,15 +85,21 @@ def ways(
             rows = found.compare(chosen, compare, **settings, say=say)
     if not rows:
         raise InvalidValue(f"layers: got none with tiles; allowed: some, to compare {compare}")
-    if json is not None:
-        report.save({"compare": compare, "layers": rows}, json)
+    document = {"compare": compare, "layers": rows}
+    if results is not None:
+        report.save(document, results)
+    if as_json:
+        print_json(document)
+        return
     typer.echo((filter_ways.render if compare == "filters" else render)(rows, markdown))
 
 
 _COMPARED = ("algorithms", "edges", "borders", "filters")
 
 
-def _nets(names: str, layout: str, rounds: int, markdown: bool, json: Path | None) -> None:
+def _nets(
+    names: str, layout: str, rounds: int, markdown: bool, results: Path | None, as_json: bool
+) -> None:
     """Measure the convolutions of nets, and print them."""
     from winogen.lab.bench import report
     from winogen.lab.bench.net_ways import compare_nets, render
@@ -100,6 +108,9 @@ def _nets(names: str, layout: str, rounds: int, markdown: bool, json: Path | Non
 
     with telling("measuring") as say:
         rows = compare_nets(chosen_nets([names], say), layout=layout, rounds=rounds, say=say)
-    if json is not None:
-        report.save({"nets": rows}, json, "nets")
-    typer.echo(render(rows, markdown))
+    if results is not None:
+        report.save({"nets": rows}, results, "nets")
+    if as_json:
+        print_json({"nets": rows})
+    else:
+        typer.echo(render(rows, markdown))

@@ -61,13 +61,15 @@ def test_predictions_are_near_what_is_measured(document):
 
 def test_the_table_and_the_picture(tmp_path):
     file, picture = tmp_path / "front.json", tmp_path / "front.png"
-    words = ["--kernels", "3", "--most", "6", "--trials", "0", "--json", file, "--plot", picture]
+    words = ["--kernels", "3", "--most", "6", "--trials", "0", "--results", file, "--plot", picture]
     result = CliRunner().invoke(app, ["lab", "front", *map(str, words)])
     assert result.exit_code == 0, result.output
     document = json.loads(file.read_text("utf-8"))
     assert result.stdout.startswith(render(document).splitlines()[0])
     assert "382    529" in result.stdout and "SFC-6" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
+    printed = CliRunner().invoke(app, ["lab", "front", *words[:6], "--json"]).stdout
+    assert json.loads(printed) == document
 
 
 def test_kernels_that_are_refused():

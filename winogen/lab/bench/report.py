@@ -198,8 +198,8 @@ def save(document: dict, path: str | Path, rows_of: str = "layers") -> None:
 
 def load(path: str | Path) -> dict:
     """Read what `save` wrote; raises InvalidValue for a file that is something else."""
-    document = read_json("show", path, "what `winogen bench --json` wrote")
+    document = read_json("show", path, "what `winogen bench --results` wrote")
     parts = {"machine", "settings", "peers", "yardstick", "layers"}
     if not isinstance(document, dict) or not parts <= set(document):
-        raise InvalidValue(f"show: got {path}; allowed: what `winogen bench --json` wrote")
+        raise InvalidValue(f"show: got {path}; allowed: what `winogen bench --results` wrote")
     return {**document, "summary": summarize(document["layers"])}

@@ -176,7 +176,7 @@ def load(path: str | Path, option: str = "show") -> dict:
 
     Raises InvalidValue for a file that is something else.
     """
-    what = "what `winogen bench --nets --json` wrote"
+    what = "what `winogen bench --nets --results` wrote"
     document = read_json(option, path, what)
     if not isinstance(document, dict) or not {"machine", "contestants", "nets"} <= set(document):
         raise InvalidValue(f"{option}: got {path}; allowed: {what}")
