@@ -83,12 +83,35 @@ static OrtStatus *read_list(const node *n, const OrtKernelInfo *info, const char
     return n->api->GetAttributes_int64(info, name, *values, count);
 }
 
-/* The text of an attribute, in memory of the caller's. */
-static OrtStatus *read_text(const node *n, const OrtKernelInfo *info, const char *name, char **text)
+/* The text of an attribute, in memory of the caller's; `size` with the 0 at its end. */
+static OrtStatus *read_text(const node *n, const OrtKernelInfo *info, const char *name, char **text,
+                            size_t *size)
 {
-    size_t size = 0;
-    TRY(unless_absent(n->api, n->api->GetAttribute_string(info, name, NULL, &size)));
-    *text = calloc(size + 1, 1);
+    *size = 0;
+    TRY(unless_absent(n->api, n->api->GetAttribute_string(info, name, NULL, size)));
+    *text = calloc(*size + 1, 1);
     if (!*text) return failure(n, ORT_FAIL, "out of memory");
-    return size ? n->api->GetAttribute_string(info, name, *text, &size) : NULL;
+    return *size ? n->api->GetAttribute_string(info, name, *text, size) : NULL;
+}
+
+/* What onnxruntime runs where there is no plan. */
+static OrtStatus *read_original(node *n, const OrtKernelInfo *info)
+{
+    original *o = &n->original;
+    TRY(read_list(n, info, "original_reads", &o->reads, &o->read_count));
+    TRY(read_list(n, info, "original_holds", &o->holds, &o->held_count));
+    size_t size;
+    TRY(read_text(n, info, "original", &o->model, &size));
+    if (!size) return NULL;
+    o->bytes = size - 1;
+    for (size_t i = 0; i < o->read_count + o->held_count; i++) {
+        const int held = i >= o->read_count;
+        const int64_t input = held ? o->holds[i - o->read_count] : o->reads[i];
+        if (input < 0 || input >= n->inputs || (held && !n->constants[input].constant)) {
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "original_reads, original_holds: got inputs that the node has not; "
+                           "allowed: what `winogen onnx optimize` of the same version writes");
+        }
+    }
+    return NULL;
 }

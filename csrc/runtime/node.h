@@ -22,7 +22,11 @@ static void drop_plain(plain_plan *p)
 typedef struct entry {
     struct entry *next;
     int64_t users;            /* calls that are running by it */
-    int slow;                 /* the plain way, and there is something to compute */
+    int unplanned;            /* there is no plan, and something to compute */
+    int by_original;          /* onnxruntime computes it */
+    int waiting;              /* ... until the planner has a plan */
+    double ask_at;            /* seconds: when to ask again */
+    int64_t threads;
     winogen_plan plan;
     plain_plan plain;         /* what that is made of, if it is plain */
     winogen_layer *layers;    /* with their padding resolved */
@@ -45,6 +49,7 @@ typedef struct node {
     winogen_scales *scales;       /* of a quantized node */
     int64_t *channels;            /* of every array that layers write; 0: as its filters */
     winogen_array *constants;     /* of the inputs: rank 0 where it comes with the call */
+    original original;
     pthread_mutex_t lock;         /* of the entries, the latest used first */
     entry *entries;
 } node;
@@ -86,6 +91,7 @@ static void forget_node(void *data)
         drop(e);
     }
     pthread_mutex_destroy(&n->lock);
+    drop_original(n->api, &n->original);
     free(n->layers);
     free(n->scales);
     free(n->channels);
@@ -95,11 +101,55 @@ static void forget_node(void *data)
 
 static int plan_plainly(const node *n, entry *e);
 
+/* Asks the planner for a plan of an entry. `waits`: it must be there now. */
+static int ask(const node *n, entry *e, int waits, char *message)
+{
+    const winogen_planner planner = atomic_load(&the_planner);
+    if (!planner) return UNKNOWN;
+    const winogen_question question = {
+        .node = n->number, .itemsize = n->itemsize, .threads = e->threads, .waits = waits,
+        .tolerance = n->tolerance, .most_error = n->most_error, .layers = n->layer_count,
+        .inputs = n->inputs, .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers,
+        .array = e->arrays, .scales = n->scales,
+    };
+    return planner(&question, &e->plan, message, MESSAGE_BYTES);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Asks for the plan that is being made, but spends a hundredth of the time on asking. */
+static void ask_again(const node *n, entry *e)
+{
+    const double begin = seconds_now();
+    if (begin < e->ask_at) return;
+    char message[MESSAGE_BYTES];
+    if (ask(n, e, 0, message) == PLANNED) e->waiting = e->by_original = 0;
+    const double end = seconds_now(), pause = 100 * (end - begin);
+    e->ask_at = end + (pause > 5e-3 ? pause : 5e-3);
+}
+
+/* The answer for a new entry, which the original computes if there is no plan yet. */
+static int first_answer(node *n, entry *e, char *message)
+{
+    int answer = ask(n, e, !n->original.model || n->original.fails, message);
+    if (answer != LATER && answer != UNKNOWN) return answer;
+    const int type = n->itemsize == 4 ? ORT_FLOAT : ORT_DOUBLE;
+    e->by_original = start_original(n->api, &n->original, n->constants, type, e->threads);
+    e->waiting = e->by_original && answer == LATER;
+    return answer == LATER && !e->waiting ? ask(n, e, 1, message) : answer;
+}
+
 /* Everything that follows from the sizes of the inputs; NULL with a message. */
-static entry *make_entry(const node *n, const winogen_array *inputs, int64_t threads, char *message)
+static entry *make_entry(node *n, const winogen_array *inputs, int64_t threads, char *message)
 {
     entry *e = calloc(1, sizeof *e);
     if (e) {
+        e->threads = threads;
         e->layers = malloc((size_t)n->layer_count * sizeof *e->layers);
         e->arrays = calloc((size_t)n->array_count, sizeof *e->arrays);
     }
@@ -116,20 +166,10 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
             goto failed;
         numbers += numbers_of(&e->arrays[l->output]);
     }
-    const winogen_planner planner = atomic_load(&the_planner);
-    int answer = UNKNOWN;
-    if (planner && numbers) {    /* an empty batch needs no plan */
-        const winogen_question question = {
-            .node = n->number, .itemsize = n->itemsize, .threads = threads,
-            .tolerance = n->tolerance, .most_error = n->most_error, .layers = n->layer_count,
-            .inputs = n->inputs, .outputs = n->outputs, .arrays = n->array_count,
-            .layer = e->layers, .array = e->arrays, .scales = n->scales,
-        };
-        answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
-        if (answer == FAILED) goto failed;
-    }
-    e->slow = answer != PLANNED && numbers;
-    if (answer != PLANNED && !plan_plainly(n, e)) {
+    const int answer = numbers ? first_answer(n, e, message) : UNKNOWN;    /* empty: no plan */
+    if (answer == FAILED) goto failed;
+    e->unplanned = answer == UNKNOWN && numbers;
+    if (answer == UNKNOWN && !e->by_original && !plan_plainly(n, e)) {
         refuse(message, "out of memory");
         goto failed;
     }

@@ -11,11 +11,15 @@ typedef struct OrtKernelContext OrtKernelContext;    /* a node while it runs */
 typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtCustomOpDomain OrtCustomOpDomain;
 typedef struct OrtLogger OrtLogger;
+typedef struct OrtEnv OrtEnv;
+typedef struct OrtSession OrtSession;
+typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtMemoryInfo OrtMemoryInfo;
 struct OrtCustomOp;
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };                       /* kinds of errors */
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT8 = 3, ORT_INT32 = 6, ORT_DOUBLE = 11 };  /* types */
-enum { ORT_WARNING = 2 };                                             /* levels of messages */
+enum { ORT_WARNING = 2, ORT_ERROR = 3 };                              /* levels of messages */
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };         /* kinds of inputs */
 
 /* A member stands at its place in the table; what lies between is not looked at. */
@@ -29,13 +33,24 @@ typedef union OrtApi {
 #define FIRST(result, name, ...) result (*name)(__VA_ARGS__)
     FIRST(OrtStatus *, CreateStatus, int kind, const char *message);
     MEMBER(2, const char *, GetErrorMessage, const OrtStatus *);
+    MEMBER(3, OrtStatus *, CreateEnv, int level, const char *name, OrtEnv **);
+    MEMBER(8, OrtStatus *, CreateSessionFromArray, const OrtEnv *, const void *model, size_t,
+           const OrtSessionOptions *, OrtSession **);
+    MEMBER(9, OrtStatus *, Run, OrtSession *, const OrtRunOptions *, const char *const *names,
+           const OrtValue *const *, size_t, const char *const *names_made, size_t, OrtValue **);
+    MEMBER(10, OrtStatus *, CreateSessionOptions, OrtSessionOptions **);
+    MEMBER(22, OrtStatus *, SetSessionLogSeverityLevel, OrtSessionOptions *, int level);
+    MEMBER(24, OrtStatus *, SetIntraOpNumThreads, OrtSessionOptions *, int);
     MEMBER(26, OrtStatus *, CreateCustomOpDomain, const char *name, OrtCustomOpDomain **);
     MEMBER(27, OrtStatus *, CustomOpDomain_Add, OrtCustomOpDomain *, const struct OrtCustomOp *);
     MEMBER(28, OrtStatus *, AddCustomOpDomain, OrtSessionOptions *, OrtCustomOpDomain *);
+    MEMBER(49, OrtStatus *, CreateTensorWithDataAsOrtValue, const OrtMemoryInfo *, void *, size_t,
+           const int64_t *shape, size_t rank, int type, OrtValue **);
     MEMBER(51, OrtStatus *, GetTensorMutableData, OrtValue *, void **);
     MEMBER(61, OrtStatus *, GetDimensionsCount, const OrtShape *, size_t *);
     MEMBER(62, OrtStatus *, GetDimensions, const OrtShape *, int64_t *, size_t);
     MEMBER(65, OrtStatus *, GetTensorTypeAndShape, const OrtValue *, OrtShape **);
+    MEMBER(69, OrtStatus *, CreateCpuMemoryInfo, int allocator, int kind, OrtMemoryInfo **);
     MEMBER(85, OrtStatus *, GetAttribute_float, const OrtKernelInfo *, const char *, float *);
     MEMBER(86, OrtStatus *, GetAttribute_int64, const OrtKernelInfo *, const char *, int64_t *);
     MEMBER(87, OrtStatus *, GetAttribute_string, const OrtKernelInfo *, const char *, char *,
@@ -44,12 +59,19 @@ typedef union OrtApi {
     MEMBER(90, OrtStatus *, GetInput, const OrtKernelContext *, size_t, const OrtValue **);
     MEMBER(91, OrtStatus *, GetOutput, OrtKernelContext *, size_t, const int64_t *, size_t,
            OrtValue **);
+    MEMBER(92, void, ReleaseEnv, OrtEnv *);
     MEMBER(93, void, ReleaseStatus, OrtStatus *);
+    MEMBER(94, void, ReleaseMemoryInfo, OrtMemoryInfo *);
+    MEMBER(95, void, ReleaseSession, OrtSession *);
+    MEMBER(96, void, ReleaseValue, OrtValue *);
     MEMBER(99, void, ReleaseShape, OrtShape *);
+    MEMBER(100, void, ReleaseSessionOptions, OrtSessionOptions *);
     MEMBER(162, OrtStatus *, GetAttributes_float, const OrtKernelInfo *, const char *, float *,
            size_t *);
     MEMBER(163, OrtStatus *, GetAttributes_int64, const OrtKernelInfo *, const char *, int64_t *,
            size_t *);
+    MEMBER(210, OrtStatus *, AddExternalInitializers, OrtSessionOptions *, const char *const *names,
+           const OrtValue *const *, size_t);
     MEMBER(230, OrtStatus *, NodeInputCount, const OrtKernelInfo *, size_t *);
     MEMBER(231, OrtStatus *, NodeOutputCount, const OrtKernelInfo *, size_t *);
     MEMBER(232, OrtStatus *, GetInputName, const OrtKernelInfo *, size_t, char *, size_t *);

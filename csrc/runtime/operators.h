@@ -50,6 +50,7 @@ static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKe
     if (!status && !(most_error >= 0 && most_error < 1))
         status = failure(n, ORT_INVALID_ARGUMENT,
                          "most_error: got a number out of range; allowed: 0 to 1");
+    if (!status) status = read_original(n, info);
     if (!status) status = o->read(n, info);
     if (status) {
         forget_node(n);

@@ -37,6 +37,7 @@ typedef struct winogen_question {
     int64_t node;               /* its number in this process */
     int64_t itemsize;           /* of the input's numbers: 4 or 8 bytes; 1: it is quantized */
     int64_t threads;            /* that onnxruntime lends */
+    int64_t waits;              /* whether nothing else computes the node meanwhile */
     double tolerance;           /* 0: the planner's own */
     double most_error;          /* predicted, of any layer, where there is a way; 0: any */
     int64_t layers, inputs, outputs, arrays;
@@ -50,12 +51,13 @@ typedef struct winogen_plan {
     int64_t count;
     const winogen_step *steps;
     int64_t scratch_bytes;      /* of that memory */
-    int64_t handle;             /* what to give back when the plan is done with; 0: nothing */
+    int64_t handle;             /* what to give back when the plan is done with; 0: nothing. It
+                                 * stays where the planner is asked again */
 } winogen_plan;
 
-/* UNKNOWN: these sizes are computed the plain way. FAILED: why stands in `message`, of `size`
- * bytes. */
-enum { PLANNED = 0, FAILED = 1, UNKNOWN = 2 };
+/* UNKNOWN: there is no plan for these sizes. FAILED: why stands in `message`, of `size` bytes.
+ * LATER: the plan is being made; only where nobody `waits`. */
+enum { PLANNED = 0, FAILED = 1, UNKNOWN = 2, LATER = 3 };
 typedef int (*winogen_planner)(const winogen_question *question, winogen_plan *plan, char *message,
                                int64_t size);
 typedef void (*winogen_release)(int64_t handle);

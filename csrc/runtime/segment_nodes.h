@@ -149,7 +149,8 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
         status = parameters ? n->api->GetAttributes_float(info, "parameters", parameters, &size)
                             : failure(n, ORT_FAIL, "out of memory");
     }
-    if (!status) status = read_text(n, info, "activations", &activations);
+    size_t length;
+    if (!status) status = read_text(n, info, "activations", &activations, &length);
     if (!status) status = fill_segment(n, layers, depths ? deep : NULL, activations, channels,
                               parameters);
     free(layers);

@@ -278,12 +278,12 @@ def compiler(monkeypatch):
         assert go.wait(60)
         compiled.append(spec)
 
-    monkeypatch.setattr(segment_op, "is_every_layer", lambda: False)
+    monkeypatch.setattr(later, "is_every_layer", lambda: False)
     monkeypatch.setattr(compiling, "at_hand", compiled.__contains__)
     monkeypatch.setattr(compiling, "_compile", compile_one)
     monkeypatch.setattr(compiling, "_background", {})
     monkeypatch.setattr(segment_op, "_told", set())
-    monkeypatch.setattr(segment_module, "_planners", {})
+    monkeypatch.setattr(later, "_planners", {})
     go.compiled = compiled
     yield go
     go.set()
@@ -361,10 +361,10 @@ def test_no_call_of_a_new_size_waits_for_its_plan(x, compiler, monkeypatch):
 
 def test_sizes_that_come_once_each_do_not_wait_in_an_endless_row(x, compiler, monkeypatch):
     ours = optimize(made(nets.Residual), x)
-    monkeypatch.setattr(segment_module, "_MOST_WAITING", 0)
+    monkeypatch.setattr(later, "_MOST_WAITING", 0)
     with torch.inference_mode():
         ours(torch.randn(2, 3, 14, 18))
-    assert not any(planners.unfinished for planners in segment_module._planners.values())
+    assert not any(planners.unfinished for planners in later._planners.values())
 
 
 def test_a_model_that_is_gone_is_not_planned_for(x, compiler, monkeypatch):
@@ -373,7 +373,7 @@ def test_a_model_that_is_gone_is_not_planned_for(x, compiler, monkeypatch):
     work = (weakref.ref(only.segment), ((1, 3, 5, 5),), 1)
     del ours, only
     gc.collect()
-    segment_module._advance(work)
+    later._advance(work)
     assert work[0]() is None
 
 

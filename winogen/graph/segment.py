@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.errors import BuildError, InvalidType, InvalidValue
-from winogen.graph.compiling import Background, compile_all, compile_soon, kernels
+from winogen.graph import later
+from winogen.graph.compiling import compile_all, compile_soon, kernels
 from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
@@ -21,7 +20,6 @@ from winogen.graph.steps import Bound
 from winogen.graph.trial import tried
 from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import host_target
-from winogen.toolchain.compiler import mode
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
 
@@ -170,24 +168,16 @@ class Segment:
     def soon(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound | None:
         """Return what `bound` does if it is there; if not, a thread begins to make it: None.
 
-        That is so with WINOGEN_COMPILE=background. Else it is `bound`. Raises what went wrong in
-        the thread; who asks again and again has it tried again, ever more rarely.
+        Where `later.waits`, it is `bound`. Raises what went wrong in the thread; who asks again and
+        again has it tried again, ever more rarely.
         """
         key = (tuple(input_shapes), threads)
         bound = self._bound.get(key)
         if bound is not None:
             return bound
-        if mode("background") != "background":
+        if later.waits():
             return self.bound(input_shapes, threads)
-        planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
-        work = (ref(self), *key)
-        if not planners.is_done([work]):
-            return None
-        if planners.unfinished >= _MOST_WAITING:  # sizes that come once each are not worth it
-            return None
-        planned = self._plans.get(key)
-        if planned is None or compile_soon(kernels([planned])):
-            planners.add([work])
+        later.go_on(self, key, self._plans.get(key))
         return None
 
     def advance(self, input_shapes: Sequence[Shape], threads: int | None = None) -> None:
@@ -276,22 +266,3 @@ class Segment:
         if self.layout == "NCHW":
             return shape
         return (shape[0], shape[-1], *shape[1:-1])
-
-
-# What one thread prepares, by process, since a forked one has none of the threads.
-_planners: dict[int, Background[tuple[Any, ...]]] = {}
-_MOST_WAITING = 64
-# Seconds after which a thread that wants to run Python may: those who answer calls wait little.
-_TURN = 0.0005
-
-
-def _advance(work: tuple[Any, ...]) -> None:
-    segment: Segment | None = work[0]()
-    if segment is None:
-        return
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _TURN))
-    try:
-        segment.advance(*work[1:])
-    finally:
-        sys.setswitchinterval(before)

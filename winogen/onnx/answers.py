@@ -212,11 +212,13 @@ def fastest(
 
 
 class Answer:
-    """The plan of one question, bound to kernels.
+    """The plan of one question, which `bind` binds to kernels.
 
     Kernels that are ``familiar`` are preferred to faster ones. With a ``calling`` the plan is for
     the default machine of ``target``, and nothing is compiled. Raises BuildError and InvalidValue.
     """
+
+    steps: Steps  # once it is bound
 
     def __init__(
         self,
@@ -228,6 +230,7 @@ class Answer:
         calling: Calling | None = None,
         algorithm: str = "auto",
     ):
+        self._library, self._packed, self._calling = library, packed, calling
         self.question = Question(library.ffi, question)
         self.tolerance = self.question.tolerance
         settings = Settings(
@@ -244,11 +247,16 @@ class Answer:
             # find them takes long where somebody only compares.
             strips=calling is None and familiar is None and algorithm == "auto",
         )
-        planned, self._before = self.question.plan(settings)
-        if calling is None:
+        self.planned, self._before = self.question.plan(settings)
+
+    def bind(self, measures: bool = True) -> Answer:
+        """Load its kernels and pack; ``measures``: whether strips are tried out. Returns itself."""
+        planned = self.planned
+        if self._calling is None:
             compile_all(kernels([planned]))  # side by side, before any is needed
-            planned = tried(planned, packed)
-        self.steps = Steps(planned, library, packed, calling=calling)
+            planned = tried(planned, self._packed) if measures else planned
+        self.steps = Steps(planned, self._library, self._packed, calling=self._calling)
+        return self
 
     @property
     def specs(self) -> list[Spec]:

@@ -7,4 +7,4 @@ OWN_DOMAIN = "com.winogen"
 NOWHERE = -1  # the number of an array that is not there
 
 # What a planner says.
-PLANNED, FAILED, UNKNOWN = 0, 1, 2
+PLANNED, FAILED, UNKNOWN, LATER = 0, 1, 2, 3

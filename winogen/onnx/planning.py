@@ -1,28 +1,71 @@
 """Plans for the nodes of onnxruntime's sessions: the library asks, Python answers with kernels.
 
-Asked once per node and sizes, by whatever thread runs the session. All that an answer points to
-stays alive until the library gives the plan back.
+Asked once per node and sizes, by whatever thread runs the session; a node that onnxruntime computes
+meanwhile is told to ask again, until a thread has its plan. All that an answer points to stays
+alive until the library gives the plan back.
 """
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Set
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
 
 from winogen.errors import WinogenError
+from winogen.graph import later
+from winogen.graph.compiling import compile_soon, kernels
+from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.drafts import DraftCall
-from winogen.onnx.operators import FAILED, PLANNED, UNKNOWN
+from winogen.onnx.operators import FAILED, LATER, PLANNED, UNKNOWN
 from winogen.progress import lines
 from winogen.records import Target
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
 
 _WORK = "planning and compiling for inputs of new sizes"
+
+
+class _Pending:
+    """A plan that a thread is making.
+
+    What it reads belongs to a node, which may go at any time: it waits until nobody reads.
+    """
+
+    def __init__(self, planner: Planner, question: Any):
+        self._planner = planner
+        self._question = planner._ffi.new("winogen_question *", question[0])
+        self._lock = Lock()
+        self._draft: Answer | None = None
+        self._gone = False
+        self.answer: Answer | None = None
+
+    @property
+    def planned(self) -> Planned | None:
+        """Its plan, once it is there."""
+        return self._draft and self._draft.planned
+
+    def advance(self) -> None:
+        """Make the plan; when its kernels are there, load them and pack."""
+        with self._lock:
+            if self._gone:
+                return
+            if self._draft is None:
+                self._draft = self._planner._answer(self._question)
+        if not compile_soon(kernels([self._draft.planned])):
+            return
+        with self._lock:  # a busy machine is no place to measure
+            if not self._gone:
+                self.answer = self._draft.bind(measures=False)
+
+    def give_up(self) -> None:
+        """Return when the question is read no more."""
+        with self._lock:
+            self._gone = True
 
 
 class Planner:
@@ -32,6 +75,8 @@ class Planner:
         self._ffi = library.ffi
         self._library = library
         self._answers: dict[int, Answer] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._told: set[str] = set()  # why plans could not be made
         self._handles = itertools.count(1)
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
@@ -54,9 +99,11 @@ class Planner:
         self._library.lib.winogen_onnx_set_planner(self._ask, self._take_back)
 
     def remove(self) -> None:
-        """Leave the library alone: nodes that meet new sizes compute them the plain way."""
+        """Leave the library alone: nodes that meet new sizes compute them without a plan."""
         null = self._ffi.NULL
         self._library.lib.winogen_onnx_set_planner(null, null)
+        for pending in list(self._pending.values()):
+            pending.give_up()
 
     @contextmanager
     def recording(
@@ -87,13 +134,18 @@ class Planner:
         try:
             if self._target is not None:
                 draft = Answer(self._library, question, {}, None, self._target, DraftCall)
-                self._record(draft)
+                self._record(draft.bind())
                 return UNKNOWN
             quiet = self._recorded is not None  # who records tells of what goes on
-            with nullcontext() if quiet else lines(_WORK):
-                answer = Answer(
-                    self._library, question, self._packed, self._familiar, algorithm=self._algorithm
-                )
+            if quiet or question.waits or later.waits():
+                self._release(plan.handle)
+                with nullcontext() if quiet else lines(_WORK):
+                    answer = self._answer(question).bind()
+            else:
+                made = self._soon(question, plan)
+                if made is None:
+                    return LATER
+                answer = made
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
@@ -108,6 +160,41 @@ class Planner:
             return FAILED
         return PLANNED
 
+    def _answer(self, question: Any) -> Answer:
+        """The answer without its kernels."""
+        return Answer(
+            self._library, question, self._packed, self._familiar, algorithm=self._algorithm
+        )
+
+    def _soon(self, question: Any, plan: Any) -> Answer | None:
+        """The answer if a thread has made it; if not, one does so, and the plan gets a handle."""
+        pending = self._pending.get(plan.handle)
+        if pending is None:
+            pending = _Pending(self, question)
+            with self._lock:
+                plan.handle = next(self._handles)
+                self._pending[plan.handle] = pending
+        if pending.answer is None:
+            try:
+                later.go_on(pending, (), pending.planned)
+            except Exception as problem:  # of the thread
+                self._tell(problem)
+            return None
+        self._release(plan.handle)
+        return pending.answer
+
+    def _tell(self, problem: Exception) -> None:
+        """Warn, once, that onnxruntime goes on to compute a node."""
+        text = str(problem) or type(problem).__name__
+        if text not in self._told:
+            self._told.add(text)
+            warnings.warn(
+                "onnxruntime computes a part of an optimized model, since there is no plan for "
+                f"inputs of these sizes: {text} (docs/onnx.md says more of new sizes)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
     def _record(self, answer: Answer) -> None:
         if self._recorded is not None:
             self._recorded.append(answer)
@@ -115,3 +202,6 @@ class Planner:
     def _release(self, handle: int) -> None:
         with self._lock:
             self._answers.pop(handle, None)
+            pending = self._pending.pop(handle, None)
+        if pending is not None:
+            pending.give_up()

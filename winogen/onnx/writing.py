@@ -35,6 +35,7 @@ from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import without
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
+from winogen.onnx.originals import Original, original_of
 from winogen.onnx.reading import Reading
 from winogen.onnx.sizes import STANDARD
 from winogen.onnx.soundness import Part
@@ -74,6 +75,7 @@ class Writer:
         self.segments = 0
         self.quantized = 0
         self.turned: dict[str, str] = {}  # maps that nodes made of values in other forms
+        self.keeps = True  # whether nodes of open sizes hold their originals
 
     def write(self, graph: Graph) -> Any:
         """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
@@ -90,7 +92,7 @@ class Writer:
 
         A writer that was asked for this writes no model any more.
         """
-        channels = self._channels(graph)
+        channels, self.keeps = self._channels(graph), False
         for node in graph.nodes:
             if isinstance(node.op, Convolution) and node.output not in self.excluded:
                 inputs, first = list(dict.fromkeys(node.reads)), len(self.nodes)
@@ -133,13 +135,20 @@ class Writer:
             fresh(f"{name}.map", self.taken) if name in self.reading.forms else name
             for name in graph.outputs
         ]
-        if alone and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
-            self._conv(steps[0], maps, results)
-        else:
-            self._layers(steps, counts, maps, results)
+        original = self._original(graph)
+        alone = alone and _whole(steps[0], counts) and not self._taken_for_onnx(graph)
+        if not (alone and self._conv(steps[0], maps, results, original)):
+            self._layers(steps, counts, maps, results, original)
         for name, result in zip(graph.outputs, results):
             if name != result:
                 self._turn(FORMS[self.reading.forms[name]].into, result, name)
+
+    def _original(self, graph: Graph) -> Original | None:
+        """What onnxruntime may run in the place of a segment, where that is known."""
+        names = (*graph.inputs, *graph.outputs)
+        if not self.keeps or any(name in self.reading.forms for name in names):
+            return None
+        return original_of(self.model, graph.inputs, graph.outputs, self._constant)
 
     def _as_map(self, name: str) -> str:
         """The name of a value as a map, which a node makes of it if it has another form."""
@@ -172,6 +181,7 @@ class Writer:
         counts: Mapping[Buffer, int],
         maps_read: Sequence[str],
         results: Sequence[str],
+        original: Original | None,
     ) -> None:
         """A node of many layers that reads and makes these maps."""
         inputs = dict.fromkeys(maps_read)  # in their order
@@ -194,6 +204,8 @@ class Writer:
             }
             inputs |= dict.fromkeys(arrays.values())
             layers.append({"step": step, "activation": name, "parameters": parameters, **arrays})
+        if original is not None:
+            inputs |= dict.fromkeys(original.shared.values())
         between = sorted(buffer for buffer in counts if buffer[0] == "arena")
         made = [("output", i) for i in range(len(results))] + between
         number: dict[Buffer, int] = {("input", i): i for i in range(len(maps_read))}
@@ -212,6 +224,7 @@ class Writer:
             activations=" ".join(layer["activation"] for layer in layers),
             parameters=[p for layer in layers for p in layer["parameters"]],
             **deep,
+            **(original.attributes(maps_read, list(inputs)) if original else {}),
         )
 
     def _taken_for_onnx(self, graph: Graph) -> bool:
@@ -222,7 +235,14 @@ class Writer:
         makers = [self.model.makers.get(name) for name in graph.inputs]
         return any(node is not None and node.op_type == "DequantizeLinear" for node in makers)
 
-    def _conv(self, step: Step, maps: Sequence[str], results: Sequence[str]) -> None:
+    def _conv(
+        self,
+        step: Step,
+        maps: Sequence[str],
+        results: Sequence[str],
+        original: Original | None,
+    ) -> bool:
+        """A node of one layer; whether it has all inputs that its original needs."""
         op, values = step.op, {("input", i): name for i, name in enumerate(maps)}
         assert isinstance(op, Conv)
         name, parameters, slopes = _activation(op.activation)
@@ -232,12 +252,15 @@ class Writer:
         inputs.append("" if slopes is None else self._tensor(slopes, step.key, "slopes"))
         while not inputs[-1]:
             del inputs[-1]
+        if original is not None and not {*inputs}.issuperset(original.shared.values()):
+            return False
         attributes: dict[str, Any] = {
             "kernel_shape": op.weight.shape[2:],
             "strides": op.stride,
             "dilations": op.dilation,
             "pads": _pads(op.padding),
             "group": op.groups,
+            **(original.attributes(maps, inputs) if original else {}),
         }
         if op.padding_mode != "zeros":
             attributes["padding_mode"] = op.padding_mode
@@ -246,6 +269,7 @@ class Writer:
         if any(parameters):
             attributes["activation_parameters"] = parameters
         self._add("Conv", inputs, results, step.label, **attributes)
+        return True
 
     @property
     def _threads(self) -> dict[str, Any]:

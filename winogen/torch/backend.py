@@ -16,7 +16,6 @@ from winogen.torch.cases import Case
 from winogen.torch.drafting import compiled
 from winogen.torch.proving import unproven
 from winogen.torch.reading import Untraceable, read
-from winogen.torch.segment_op import waiting
 
 Compiled = Callable[..., Any]
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
+from winogen.graph.later import waiting
 from winogen.torch.arrays import is_planar
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
 from winogen.torch.releasing import release
 from winogen.torch.report import Report
-from winogen.torch.segment_op import waiting
 from winogen.torch.tracing import SizeGuard
 
 _SIZES = "sizes for which the trace of the model does not hold"

@@ -19,7 +19,7 @@ from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
-from winogen.torch.segment_op import SegmentModule, waiting
+from winogen.torch.segment_op import SegmentModule
 
 # Relative errors in a sum of torch's that not even rounding explains.
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}

@@ -9,9 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -21,9 +19,9 @@ from torch import nn
 
 from winogen.errors import BuildError, InvalidType, InvalidValue, Unsupported
 from winogen.graph import Graph, Segment
+from winogen.graph.later import waits
 from winogen.graph.shapes import Shape
 from winogen.graph.steps import Bound
-from winogen.testing import is_every_layer
 from winogen.torch.arrays import memory_format
 from winogen.torch.filters import as_tensor, filters_of, with_filters
 from winogen.torch.functional import transformed
@@ -32,25 +30,11 @@ from winogen.torch.plain import PlainGraph
 library = torch.library.Library("winogen", "FRAGMENT")
 library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
 
-_waits: ContextVar[bool] = ContextVar("waits", default=False)
 _segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
 _told: set[str] = set()  # why kernels could not be compiled
 _DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 # Computed in the segment's own type and rounded, as torch does it under autocast.
 _NARROW = (torch.bfloat16, torch.float16)
-
-
-@contextmanager
-def waiting() -> Iterator[None]:
-    """Within it a call plans, packs and compiles what it lacks.
-
-    Else torch computes a segment at a size that is new, until another thread has done so.
-    """
-    before = _waits.set(True)
-    try:
-        yield
-    finally:
-        _waits.reset(before)
 
 
 class SegmentModule(nn.Module):
@@ -169,14 +153,13 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 
 def _bound(segment: Segment, shapes: tuple[Shape, ...], threads: int) -> Bound | None:
     """The segment for these shapes, or None where torch computes: sizes, or no kernels yet."""
-    waits = _waits.get() or is_every_layer()
     try:
-        return (segment.bound if waits else segment.soon)(shapes, threads)
+        return segment.soon(shapes, threads)
     except InvalidValue:
         if _output_shapes(segment, shapes) is not None:  # it is not the sizes
             raise
     except BuildError as problem:
-        if waits:
+        if waits():
             raise
         if str(problem) not in _told:
             _told.add(str(problem))

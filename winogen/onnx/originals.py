@@ -1,0 +1,117 @@
+"""What a node of winogen's stands for, as a model that onnxruntime runs by itself.
+
+A node whose sizes are open holds it, and has it run wherever there is no plan for inputs yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winogen.onnx.model import Model
+from winogen.onnx.operators import OWN_DOMAIN
+from winogen.onnx.soundness import Part
+
+_SMALL = 1024  # bytes of constants that the model has itself
+
+
+@dataclass(frozen=True)
+class Original:
+    """The nodes of a part.
+
+    ``shared``: by value, the names of constants that are inputs of winogen's node, too.
+    """
+
+    model: Model
+    nodes: Sequence[Any]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    small: Mapping[str, np.ndarray]
+    shared: Mapping[str, str]
+
+    def attributes(self, reads: Sequence[str], node_inputs: Sequence[str]) -> dict[str, Any]:
+        """Return the attributes by which a node holds this.
+
+        ``reads``: the names that its ``node_inputs`` have for the inputs. These name values of the
+        model after the inputs and outputs of the node, as csrc/runtime/original.h has it.
+        """
+        onnx, helper = self.model.onnx, self.model.onnx.helper
+        number = {name: node_inputs.index(other) for name, other in zip(self.inputs, reads)}
+        held = {name: node_inputs.index(other) for name, other in self.shared.items()}
+        names = {name: f"i{place}" for name, place in (number | held).items()}
+        names |= {name: f"o{place}" for place, name in enumerate(self.outputs)}
+        others = {name for node in self.nodes for name in (*node.input, *node.output)}
+        names |= {name: f"v{k}" for k, name in enumerate(sorted(others - names.keys() - {""}))}
+        proto = onnx.ModelProto(ir_version=self.model.proto.ir_version)
+        proto.opset_import.extend(
+            entry for entry in self.model.proto.opset_import if entry.domain != OWN_DOMAIN
+        )
+        graph = proto.graph
+        graph.name = "original"
+        for node in self.nodes:
+            made = graph.node.add()
+            made.CopyFrom(node)
+            for values in (made.input, made.output):
+                values[:] = [names.get(name, name) for name in values]
+            for field in ("name", "doc_string"):
+                made.ClearField(field)
+        for place in sorted({*number.values()}):
+            name = next(name for name, other in number.items() if other == place)
+            sizes = [s.number if s.known else None for s in self.model.sizes[name]]
+            graph.input.append(
+                helper.make_tensor_value_info(f"i{place}", self.model.kind(name), sizes)
+            )
+        graph.output.extend(
+            helper.make_tensor_value_info(f"o{place}", self.model.kind(name), None)
+            for place, name in enumerate(self.outputs)
+        )
+        graph.initializer.extend(
+            onnx.numpy_helper.from_array(array, names[name]) for name, array in self.small.items()
+        )
+        for name, place in held.items():
+            array = self.model.constant(name)
+            tensor = graph.initializer.add(name=f"i{place}", dims=array.shape)
+            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="inputs of the node")
+        return {
+            "original": proto.SerializeToString(deterministic=True),
+            "original_reads": sorted({*number.values()}),
+            **({"original_holds": sorted({*held.values()})} if held else {}),
+        }
+
+
+def original_of(
+    model: Model,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    name_of: Callable[[np.ndarray, str, str], str],
+) -> Original | None:
+    """Return what makes values of others in a model.
+
+    None where all sizes are known, so that one plan is for all calls, and where onnxruntime does
+    not run these nodes. ``name_of``: gives the tensor of a constant a name.
+    """
+    if all(_known(model, name) for name in (*inputs, *outputs)):
+        return None
+    found = Part([], list(inputs), list(outputs)).originals(model)
+    if found is None or any(model.kind(name) != model.onnx.TensorProto.FLOAT for name in inputs):
+        return None
+    nodes, constants = found
+    if any(a.HasField("g") or a.graphs for node in nodes for a in node.attribute):
+        return None
+    made = {name for node in nodes for name in node.output}
+    if not made.issuperset(outputs) or not all(model.kind(name) for name in outputs):
+        return None  # one of them is a copy of another value
+    large = {n: a for n, a in constants.items() if a.dtype == np.float32 and a.nbytes > _SMALL}
+    shared = {name: name_of(array, name, "original") for name, array in large.items()}
+    small = {name: array for name, array in constants.items() if name not in large}
+    return Original(model, nodes, inputs, outputs, small, shared)
+
+
+def _known(model: Model, name: str) -> bool:
+    sizes = model.sizes.get(name)
+    return sizes is not None and all(size.known for size in sizes)
