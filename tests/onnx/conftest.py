@@ -30,6 +30,23 @@ def no_clock():
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_originals(monkeypatch):
+    """Sizes without a plan are computed the plain way, but in tests that have `originals`."""
+    from winogen.onnx import writing
+
+    monkeypatch.setattr(writing, "original_of", lambda *arguments: None)
+
+
+@pytest.fixture
+def originals(no_originals, monkeypatch):
+    """Nodes of open sizes hold what onnxruntime computes instead."""
+    from winogen.onnx import writing
+    from winogen.onnx.originals import original_of
+
+    monkeypatch.setattr(writing, "original_of", original_of)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Sets the times that are measured: mappings from the first output of what runs to seconds.

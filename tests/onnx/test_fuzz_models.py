@@ -15,7 +15,7 @@ def judged(indices, seed=20261122):
 
 
 @pytest.mark.parametrize("begin, end", first(1, ((0, 25), (25, 50), (50, 75), (75, 100))))
-def test_random_models_compute_the_same(begin, end, library):
+def test_random_models_compute_the_same(begin, end, library, originals):
     found = judged(range(begin, end))
     wrong = {index: one.wrong for index, one in found.items() if one.wrong}
     assert not wrong

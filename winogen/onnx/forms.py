@@ -7,7 +7,7 @@ part of the graph becomes a node, what it reads and makes is brought from one to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,28 @@ FORMS = {
     "row": Form(1, 3, ("Squeeze", (2,)), ("Unsqueeze", (2,))),
     "thin": Form(1, 3, ("Squeeze", (3,)), ("Unsqueeze", (3,))),
 }
+
+
+def turning(
+    model: Any,
+    way: tuple[str, tuple[int, ...]],
+    source: str,
+    target: str,
+    name_of: Callable[[np.ndarray], str],
+) -> Any:
+    """Return the node that brings a value into another form; ``name_of`` names a constant of it.
+
+    It has no name, since one of the original's nodes may be called as the value is.
+    """
+    kind, axes = way
+    make = model.onnx.helper.make_node
+    if kind == "Transpose":
+        return make(kind, [source], [target], perm=axes)
+    if model.opset < 13:
+        return make(kind, [source], [target], axes=axes)
+    return make(kind, [source, name_of(np.array(axes, np.int64))], [target])
+
+
 _EACH = ACTIVE | {"Add", "Sum", "Mul", "Div", "Max", "Min"}
 _PIXEL = (number(1), number(1))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.onnx.forms import FORMS, turning
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.soundness import Part
@@ -31,6 +32,7 @@ class Original:
     outputs: Sequence[str]
     small: Mapping[str, np.ndarray]
     shared: Mapping[str, str]
+    forms: Mapping[str, str]  # of values that are no maps; the model's inputs and outputs are
 
     def attributes(self, reads: Sequence[str], node_inputs: Sequence[str]) -> dict[str, Any]:
         """Return the attributes by which a node holds this.
@@ -41,8 +43,12 @@ class Original:
         onnx, helper = self.model.onnx, self.model.onnx.helper
         number = {name: node_inputs.index(other) for name, other in zip(self.inputs, reads)}
         held = {name: node_inputs.index(other) for name, other in self.shared.items()}
-        names = {name: f"i{place}" for name, place in (number | held).items()}
-        names |= {name: f"o{place}" for place, name in enumerate(self.outputs)}
+        made_of = {name: f"o{place}" for place, name in enumerate(self.outputs)}
+        names = {
+            name: other
+            for name, other in ({n: f"i{k}" for n, k in (number | held).items()} | made_of).items()
+            if name not in self.forms
+        }
         others = {name for node in self.nodes for name in (*node.input, *node.output)}
         names |= {name: f"v{k}" for k, name in enumerate(sorted(others - names.keys() - {""}))}
         proto = onnx.ModelProto(ir_version=self.model.proto.ir_version)
@@ -51,6 +57,23 @@ class Original:
         )
         graph = proto.graph
         graph.name = "original"
+
+        def turn(way: Any, source: str, target: str) -> None:
+            def name_of(axes: np.ndarray) -> str:
+                graph.initializer.append(onnx.numpy_helper.from_array(axes, f"axes of {target}"))
+                return f"axes of {target}"
+
+            graph.node.append(turning(self.model, way, source, target, name_of))
+
+        for name, place in number.items():
+            sizes = [s.number if s.known else None for s in self.model.sizes[name]]
+            if name in self.forms:
+                form = FORMS[self.forms[name]]
+                sizes = list(form.map_sizes(sizes, 1))
+                turn(form.into, f"i{place}", names[name])
+            graph.input.append(
+                helper.make_tensor_value_info(f"i{place}", self.model.kind(name), sizes)
+            )
         for node in self.nodes:
             made = graph.node.add()
             made.CopyFrom(node)
@@ -58,21 +81,15 @@ class Original:
                 values[:] = [names.get(name, name) for name in values]
             for field in ("name", "doc_string"):
                 made.ClearField(field)
-        for place in sorted({*number.values()}):
-            name = next(name for name, other in number.items() if other == place)
-            sizes = [s.number if s.known else None for s in self.model.sizes[name]]
-            graph.input.append(
-                helper.make_tensor_value_info(f"i{place}", self.model.kind(name), sizes)
-            )
-        graph.output.extend(
-            helper.make_tensor_value_info(f"o{place}", self.model.kind(name), None)
-            for place, name in enumerate(self.outputs)
-        )
+        for name, output in made_of.items():
+            if name in self.forms:
+                turn(FORMS[self.forms[name]].back, names[name], output)
+            graph.output.append(helper.make_tensor_value_info(output, self.model.kind(name), None))
         graph.initializer.extend(
             onnx.numpy_helper.from_array(array, names[name]) for name, array in self.small.items()
         )
         for name, place in held.items():
-            array = self.model.constant(name)
+            array = np.asarray(self.model.constant(name))
             tensor = graph.initializer.add(name=f"i{place}", dims=array.shape)
             tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
             tensor.data_location = onnx.TensorProto.EXTERNAL
@@ -88,12 +105,14 @@ def original_of(
     model: Model,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    forms: Mapping[str, str],
     name_of: Callable[[np.ndarray, str, str], str],
 ) -> Original | None:
     """Return what makes values of others in a model.
 
     None where all sizes are known, so that one plan is for all calls, and where onnxruntime does
-    not run these nodes. ``name_of``: gives the tensor of a constant a name.
+    not run these nodes. ``forms``: of values that are no maps. ``name_of``: gives the tensor
+    of a constant a name.
     """
     if all(_known(model, name) for name in (*inputs, *outputs)):
         return None
@@ -109,7 +128,7 @@ def original_of(
     large = {n: a for n, a in constants.items() if a.dtype == np.float32 and a.nbytes > _SMALL}
     shared = {name: name_of(array, name, "original") for name, array in large.items()}
     small = {name: array for name, array in constants.items() if name not in large}
-    return Original(model, nodes, inputs, outputs, small, shared)
+    return Original(model, nodes, inputs, outputs, small, shared, forms)
 
 
 def _known(model: Model, name: str) -> bool:

@@ -47,7 +47,7 @@ class _Pending:
     @property
     def planned(self) -> Planned | None:
         """Its plan, once it is there."""
-        return self._draft and self._draft.planned
+        return None if self._draft is None else self._draft.planned
 
     def advance(self) -> None:
         """Make the plan; when its kernels are there, load them and pack."""

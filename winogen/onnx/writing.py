@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.forms import FORMS
+from winogen.onnx.forms import FORMS, turning
 from winogen.onnx.loading import without
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
@@ -145,10 +146,10 @@ class Writer:
 
     def _original(self, graph: Graph) -> Original | None:
         """What onnxruntime may run in the place of a segment, where that is known."""
-        names = (*graph.inputs, *graph.outputs)
-        if not self.keeps or any(name in self.reading.forms for name in names):
+        if not self.keeps:
             return None
-        return original_of(self.model, graph.inputs, graph.outputs, self._constant)
+        forms = self.reading.forms
+        return original_of(self.model, graph.inputs, graph.outputs, forms, self._constant)
 
     def _as_map(self, name: str) -> str:
         """The name of a value as a map, which a node makes of it if it has another form."""
@@ -160,19 +161,9 @@ class Writer:
         return self.turned[name]
 
     def _turn(self, way: tuple[str, tuple[int, ...]], source: str, target: str) -> None:
-        """Write the node that brings a value into another form.
-
-        It has no name, since one of the original's nodes may be called as the value is.
-        """
-        kind, axes = way
-        if kind == "Transpose":
-            node = self.helper.make_node(kind, [source], [target], perm=axes)
-        elif self.model.opset < 13:
-            node = self.helper.make_node(kind, [source], [target], axes=axes)
-        else:
-            constant = self._constant(np.array(axes, np.int64), "pixel", "axes")
-            node = self.helper.make_node(kind, [source, constant], [target])
-        self.nodes.append(node)
+        """Write the node that brings a value into another form."""
+        name_of = partial(self._constant, key="pixel", what="axes")
+        self.nodes.append(turning(self.model, way, source, target, name_of))
         self.made.add(target)
 
     def _layers(

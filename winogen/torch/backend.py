@@ -11,6 +11,7 @@ from torch import fx
 from torch._ops import HigherOrderOperator
 
 from winogen.graph import Convolution
+from winogen.graph.later import waiting
 from winogen.torch import mutation
 from winogen.torch.cases import Case
 from winogen.torch.drafting import compiled

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.graph import Convolution, Graph, whole
+from winogen.graph.later import waiting
 from winogen.kernels.spec import KernelSpec
 from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
