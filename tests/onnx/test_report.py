@@ -7,11 +7,9 @@ import sys
 
 import numpy as np
 import onnx
-import pytest
 from cli.conftest import refused, winogen
 from onnx import helper, numpy_helper
 
-from winogen.errors import InvalidValue
 from winogen.onnx import report
 from winogen.toolchain import find_compiler
 
@@ -86,9 +84,24 @@ def test_without_onnxruntime_there_are_predictions(monkeypatch, clock):
     assert "predicted: " in text and "by direct convolution" in text and "takes" not in text
 
 
-def test_open_sizes_must_be_said():
-    with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 4 x h x w; allowed"):
-        report(block())
+def test_of_open_sizes_there_are_the_layers_and_how_to_give_sizes(winogen, tmp_path):
+    made = report(block())
+    said = "input_shapes: got none for x, n x 4 x h x w; allowed: sizes for it, on the command line"
+    assert made.unmeasured.startswith(said) and made.gain is None
+    assert [row.layer for row in made.rows] == ["first", "second"] and made.predicted_s == 0
+    onnx.save(block(), tmp_path / "model.onnx")
+    result = winogen("onnx", "report", tmp_path / "model.onnx")
+    assert result.exit_code == 0 and " ms" not in result.output.partition("\n\n")[2]
+    assert re.search(r"^second +conv 3x3 4->4 pad 1", result.stdout, re.MULTILINE)
+    words = " ".join(result.stdout.split())
+    assert "stays: up: transposed" in words and "not measured: input_shapes: got none" in words
+    assert "--input x=1,4,224,224" in words
+
+
+def test_sizes_are_asked_for_as_each_input_needs_them():
+    model = block()
+    model.graph.input.append(helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["n", "t"]))
+    assert report(model).unmeasured.endswith("--input x=1,4,224,224 --input z=1,16")
 
 
 def test_without_a_compiler_there_are_predictions_of_both(monkeypatch, clock):
@@ -130,7 +143,6 @@ def test_commands_that_are_refused(refused, tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(block(), path)
     for words, message in (
-        (("report", path), "input_shapes: got none for x"),
         (("report", path, "--input", "x:1"), "input: got 'x:1'; allowed: one"),
         (("report", tmp_path / "missing.onnx"), "No such file"),
         (("optimize", path, "-o", tmp_path / "no" / "such.onnx"), "No such file"),

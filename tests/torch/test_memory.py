@@ -27,7 +27,6 @@ from winogen.conv.candidates import GAUSSIAN  # noqa: E402
 from winogen.conv.choice import Choice  # noqa: E402
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling, later  # noqa: E402
-from winogen.graph import segment as segment_module  # noqa: E402
 from winogen.graph.segment import _SHAPES_KEPT, plan  # noqa: E402
 from winogen.records import Points  # noqa: E402
 from winogen.torch import (  # noqa: E402

@@ -80,13 +80,16 @@ def usual_sizes(model: Model) -> Shapes:
 
     Raises InvalidValue where others are open.
     """
-    for value in required(model):
-        sizes = _sizes(model, value)
-        if not all(size.known for size in sizes[1:]):
-            raise InvalidValue(
-                f"input_shapes: got none for {value.name}, {' x '.join(map(str, sizes))}; "
-                f"allowed: sizes for it, on the command line as --input {value.name}=1,3,224,224"
-            )
+    sizes = {value.name: _sizes(model, value) for value in required(model)}
+    unknown = [name for name, one in sizes.items() if not all(size.known for size in one[1:])]
+    if unknown:
+        channels = _channels(model)
+        some = _shapes(model, (1, channels, 224, 224), (1, channels, 64, 64, 64))
+        said = (f"--input {name}={','.join(map(str, some[name]))}" for name in unknown)
+        raise InvalidValue(
+            f"input_shapes: got none for {unknown[0]}, {' x '.join(map(str, sizes[unknown[0]]))}; "
+            f"allowed: sizes for it, on the command line as {' '.join(said)}"
+        )
     return _shapes(model, (1,), (1,))
 
 

@@ -12,7 +12,8 @@ from winogen.columns import wrapped
 from winogen.conv import arguments
 from winogen.conv.folded import unfolded
 from winogen.conv.problem import Problem
-from winogen.graph import Conv, QConv, cut, shapes, simplify
+from winogen.errors import InvalidValue
+from winogen.graph import Conv, Convolution, QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One layer that winogen can compute."""
+    """One layer that winogen can compute; of open sizes, only what it computes is known."""
 
     layer: str
     what: str
-    output: tuple[int, ...]
-    algorithm: str
-    predicted_s: float
-    direct_s: float  # predicted of direct convolution, which is about what frameworks do
+    output: tuple[int, ...] = ()
+    algorithm: str = ""
+    predicted_s: float | None = None
+    direct_s: float | None = None  # predicted of direct convolution, as frameworks do it, about
     winogen_s: float | None = None  # measured; None: it was not
     onnxruntime_s: float | None = None  # ... of the nodes that the layer stands for
 
@@ -78,12 +79,12 @@ class Report:
     @property
     def predicted_s(self) -> float:
         """Of all layers that winogen can compute."""
-        return sum(row.predicted_s for row in self.rows)
+        return sum(row.predicted_s or 0.0 for row in self.rows)
 
     @property
     def direct_s(self) -> float:
         """Of the same layers by direct convolution, predicted, too."""
-        return sum(row.direct_s for row in self.rows)
+        return sum(row.direct_s or 0.0 for row in self.rows)
 
     @property
     def gain(self) -> float | None:
@@ -119,7 +120,7 @@ class Report:
                 f"{1e3 * self.onnxruntime_s:.3g} ms for the whole model, with winogen's nodes "
                 f"{1e3 * self.winogen_s:.3g} ms: {self.gain:.2f} times as fast, measured in turns"
             )
-        elif not any(row.gain for row in self.rows) and self.rows:
+        elif not any(row.gain for row in self.rows) and self.predicted_s:
             yield (
                 f"{len(self.rows)} layers, {count}, predicted: {1e3 * self.predicted_s:.3g} ms, by "
                 f"direct convolution {1e3 * self.direct_s:.3g} ms, "
@@ -148,11 +149,15 @@ def report(
 
     Where onnxruntime and a compiler are there, layers are measured as `optimize` does, and so is
     the whole model with all faster ones. Else there are only times that the planner predicts.
-    Inputs whose sizes are open need ``input_shapes``, but for the batch, which is 1 then. Raises as
-    `optimize` does.
+    Inputs whose sizes are open need ``input_shapes`` for any times, but for the batch, which is 1
+    then. Raises as `optimize` does.
     """
     proto = original(model_or_path)
-    model = sized(Model(proto, input_shapes))
+    model = Model(proto, input_shapes)
+    try:
+        model = sized(model)
+    except InvalidValue as unsized:
+        return _of_open_sizes(model, arguments.threads(threads), str(unsized))
     count, largest = arguments.threads(threads), None if tolerance is None else float(tolerance)
     result = rewrite(proto, tolerance=tolerance, threads=count, input_shapes=input_shapes)
     reading = read(model)
@@ -174,6 +179,17 @@ def report(
     made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
     of_bytes = Times(*map(sum, zip(*narrow_times))) if narrow_times else None
     return Report(*made, of_bytes, result.errors)
+
+
+def _of_open_sizes(model: Model, threads: int, why: str) -> Report:
+    """What is known without sizes: the layers."""
+    reading = read(model)
+    rows = tuple(
+        Row(node.label or node.output, str(node.op))
+        for node in simplify(reading.graph).nodes
+        if isinstance(node.op, Convolution)
+    )
+    return Report(rows, threads, tuple(reading.refusals), unmeasured=why)
 
 
 def _settings(
