@@ -107,7 +107,8 @@ static int ask(const node *n, entry *e, int waits, char *message)
     const winogen_planner planner = atomic_load(&the_planner);
     if (!planner) return UNKNOWN;
     const winogen_question question = {
-        .node = n->number, .itemsize = n->itemsize, .threads = e->threads, .waits = waits,
+        .node = n->number, .name = n->name, .itemsize = n->itemsize, .threads = e->threads,
+        .waits = waits,
         .tolerance = n->tolerance, .most_error = n->most_error, .layers = n->layer_count,
         .inputs = n->inputs, .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers,
         .array = e->arrays, .scales = n->scales,

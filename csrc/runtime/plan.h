@@ -35,6 +35,7 @@ typedef struct winogen_scales {
 
 typedef struct winogen_question {
     int64_t node;               /* its number in this process */
+    const char *name;
     int64_t itemsize;           /* of the input's numbers: 4 or 8 bytes; 1: it is quantized */
     int64_t threads;            /* that onnxruntime lends */
     int64_t waits;              /* whether nothing else computes the node meanwhile */

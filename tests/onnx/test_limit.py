@@ -7,6 +7,7 @@ import pytest
 
 import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
+from winogen.graph import compiling
 from winogen.onnx import measuring, planning
 from winogen.onnx.rewrite import rewrite
 from winogen.tasks import limit
@@ -36,7 +37,10 @@ def now(clock, monkeypatch):
 
 
 @pytest.mark.parametrize("seconds, measured", [(0, []), (15, ["v5", "v3"])])
-def test_what_no_seconds_are_left_for_runs_as_predicted(now, session, seconds, measured):
+def test_what_no_seconds_are_left_for_runs_as_predicted(
+    now, session, seconds, measured, monkeypatch
+):
+    monkeypatch.setattr(compiling, "at_hand", lambda spec: True)
     net, model = chain(channels=CHANNELS)
     result = rewrite(model, seconds=seconds)
     assert list(result.layers) == measured
@@ -57,6 +61,30 @@ def test_with_enough_seconds_nothing_is_predicted(now, session):
     assert all(set(one.layers) >= {"v1", "v3", "v5"} and not one.predicted for one in results)
     assert len({one.model.SerializeToString(deterministic=True) for one in results}) == 1
     assert results[0].refusals == results[1].refusals != ()
+
+
+def test_layers_stay_whose_kernels_no_seconds_are_left_to_compile(now, monkeypatch):
+    """With none there is none; with some, the largest layers have theirs."""
+    _, model = chain(channels=CHANNELS)
+    monkeypatch.setattr(compiling, "at_hand", lambda spec: False)
+    result = rewrite(model, seconds=0)
+    assert result.is_original and not result.layers
+    stays = [refusal for refusal in result.refusals if "no time was left to compile" in refusal]
+    assert len(stays) == 3
+    made, kernel = [], compiling.kernel
+
+    def first_only(spec, environment):
+        now[0] += 100
+        made.append(spec)
+        return kernel(spec, environment)
+
+    monkeypatch.setattr(compiling, "at_hand", lambda spec: spec in made)
+    monkeypatch.setattr(compiling, "kernel", first_only)
+    monkeypatch.setattr(compiling.os, "cpu_count", lambda: 1)
+    result = rewrite(model, seconds=50)
+    stays = [refusal for refusal in result.refusals if "no time was left to compile" in refusal]
+    assert 0 < len(stays) < 3 and result.convolutions == 3 - len(stays) and result.verdict.sizes
+    assert not any(refusal.startswith("conv_4") for refusal in stays)  # the largest
 
 
 def test_a_session_that_plans_for_new_sizes_is_not_silent(session, monkeypatch):

@@ -85,9 +85,14 @@ class Planned:
     @cached_property
     def specs(self) -> tuple[KernelSpec, ...]:
         """The kernels of all steps."""
-        chosen = zip(self.problems, self.choices)
-        works = [work for p, c in chosen if p for work in c.ways[0].candidate.works(p)]
-        return tuple(map(KernelSpec.of, works))
+        return tuple(spec for number in range(len(self.steps)) for spec in self.specs_of(number))
+
+    def specs_of(self, number: int) -> tuple[KernelSpec, ...]:
+        """Return the kernels of a step; none of one that only moves numbers."""
+        problem, choice = self.problems[number], self.choices[number]
+        if problem is None:
+            return ()
+        return tuple(map(KernelSpec.of, choice.ways[0].candidate.works(problem)))
 
     def problem(self, number: int) -> Problem:
         """Return the problem of a step that is a convolution as the graph has it, not folded."""

@@ -23,6 +23,7 @@ from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.records import ACTIVATIONS, Machine, Target
 from winogen.records.activations import spelled
+from winogen.tasks.limit import Limit
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.machine import current
 
@@ -248,6 +249,18 @@ class Answer:
             strips=calling is None and familiar is None and algorithm == "auto",
         )
         self.planned, self._before = self.question.plan(settings)
+
+    def late(self, limit: Limit) -> set[int]:
+        """Compile its kernels as far as a limit allows; return the layers that lack one then.
+
+        The largest come first.
+        """
+        planned = self.planned
+        times = {n: choice.seconds for n, choice in enumerate(planned.choices)}
+        order = sorted(times, key=lambda n: times[n], reverse=True)
+        wanted = dict.fromkeys(spec for n in order for spec in planned.specs_of(n))
+        ready = compile_all(wanted, limit=limit)
+        return {n - self._before for n in order if not ready.issuperset(planned.specs_of(n))}
 
     def bind(self, measures: bool = True) -> Answer:
         """Load its kernels and pack; ``measures``: whether strips are tried out. Returns itself."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
 from winogen.graph.measured import Memory, digest
-from winogen.onnx.library import get_library_path
+from winogen.onnx.library import get_library_path, planner
 from winogen.onnx.loading import first_line, require
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
@@ -94,6 +94,15 @@ class Measuring:
             self._latest = None  # and with it what that one holds
             self._latest = proto, started(proto, self.feed, self.threads or 0, self.library)
         return self._latest[1]
+
+    def late(self, proto: Any) -> Mapping[str, Collection[int]]:
+        """Compile the kernels of a rewritten model as far as the limit of seconds allows.
+
+        Returns numbers of layers that lack theirs, by nodes: of the first such node at least.
+        """
+        if self.running(proto) is not None:
+            return {}
+        return dict(planner().late)
 
     def whole(self, proto: Any) -> Times | None:
         """Return the times of a rewritten model and of the original; None if one does not run."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
 
-from winogen.errors import WinogenError
+from winogen.errors import BuildError, WinogenError
 from winogen.graph import later
 from winogen.graph.compiling import compile_soon, kernels
 from winogen.graph.planning import Planned
@@ -24,6 +24,7 @@ from winogen.onnx.drafts import DraftCall
 from winogen.onnx.operators import FAILED, LATER, PLANNED, UNKNOWN
 from winogen.progress import lines
 from winogen.records import Target
+from winogen.tasks.limit import Limit
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
 
@@ -86,6 +87,8 @@ class Planner:
         self._familiar: Set[KernelSpec] | None = None
         self._target: Target | None = None
         self._algorithm = "auto"
+        self._limit = Limit(None)
+        self.late: dict[str, set[int]] = {}  # layers whose kernels no time was left for, by nodes
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
 
@@ -111,19 +114,22 @@ class Planner:
         familiar: Set[KernelSpec] | None = None,
         target: Target | None = None,
         algorithm: str = "auto",
+        limit: Limit | None = None,
     ) -> Iterator[list[Answer]]:
         """Give a list of all answers from now on.
 
         Kernels that are ``familiar`` are preferred to faster ones: these might have to be compiled.
-        With a ``target``, answers are for that, and nodes compute the plain way.
+        With a ``target``, answers are for that, and nodes compute without a plan. A ``limit`` is
+        for compiling: a node fails whose kernels it leaves no time for, as `late` has it.
         """
-        self._recorded, self.failure = [], None
+        self._recorded, self.failure, self.late = [], None, {}
+        self._limit = limit or self._limit
         self._familiar, self._target, self._algorithm = familiar, target, algorithm
         try:
             yield self._recorded
         finally:
             self._recorded = self._familiar = self._target = None
-            self._algorithm = "auto"
+            self._algorithm, self._limit = "auto", Limit(None)
 
     @property
     def plans(self) -> int:
@@ -140,7 +146,7 @@ class Planner:
             if quiet or question.waits or later.waits():
                 self._release(plan.handle)
                 with nullcontext() if quiet else lines(_WORK):
-                    answer = self._answer(question).bind()
+                    answer = self._in_time(question).bind()
             else:
                 made = self._soon(question, plan)
                 if made is None:
@@ -165,6 +171,16 @@ class Planner:
         return Answer(
             self._library, question, self._packed, self._familiar, algorithm=self._algorithm
         )
+
+    def _in_time(self, question: Any) -> Answer:
+        """The answer, whose kernels are compiled where there is a limit; raises BuildError."""
+        answer = self._answer(question)
+        if self._limit.seconds is not None:
+            late = answer.late(self._limit)
+            if late:
+                self.late[self._ffi.string(question.name).decode(errors="replace")] = late
+                raise BuildError("no time was left to compile its kernels")
+        return answer
 
     def _soon(self, question: Any, plan: Any) -> Answer | None:
         """The answer if a thread has made it; if not, one does so, and the plan gets a handle."""

@@ -20,6 +20,7 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed
 from winogen.onnx.reading import read
 from winogen.onnx.writing import Writer
+from winogen.tasks.limit import limit
 from winogen.toolchain import host_target
 from winogen.typing import Layout2d
 
@@ -36,11 +37,14 @@ class Running(NamedTuple):
 
 
 def started(proto: Any, feed: Feed, threads: int, library: str = "") -> Running | None:
-    """Return a model after its first run; None if onnxruntime does not run it."""
+    """Return a model after its first run; None if onnxruntime does not run it.
+
+    Or if the limit of seconds ends before its kernels are compiled: `Planner.late` has which.
+    """
     try:
         # With the sums of bytes that its users get, and their speed.
         session = new_session(proto, library=library, threads=threads, saturates=True)
-        with planner().recording() as answers:
+        with planner().recording(limit=limit()) as answers:
             outputs = session.run(None, feed)
     except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
         return None

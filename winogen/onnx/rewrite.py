@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 # Runs of a model that a comparison with float64 takes, about, and the ceiling of errors without it.
 _DOUBLE, _CAREFUL = 5.0, 1
+_LATE = "no time was left to compile its kernel"
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,10 @@ def optimize(
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs of a rewritten model that had others, or
         open ones, then have these.
     seconds
-        About how long layers are measured and errors reduced; None for as long as that takes. The
-        largest layers come first; those not measured then run as predicted, and the account says
-        so. Kernels are compiled, the whole is measured and compared in any case.
+        About how long kernels are compiled, layers measured and errors reduced; None for as long as
+        that takes. The largest layers come first. Those not measured then run as predicted, those
+        whose kernels are not compiled stay with onnxruntime, and the account says so. The whole is
+        measured and compared in any case.
 
     Returns
     -------
@@ -346,10 +348,15 @@ class _Drafts:
             )
             if draft.result.is_original:
                 return draft
-            if measuring and not prepared:
+            if measuring and (not prepared or limit().seconds is not None):
                 with working("compiling kernels"):
-                    measuring.running(draft.result.model)
+                    late = draft.late(measuring)
                 prepared = True
+                for value, label in late.items():
+                    excluded[value] = _LATE
+                    stays += [f"{label}: {_LATE}"]
+                if late:
+                    continue
             known = self.uncut and task.layers
             slower = draft.slower(measuring, task.layers) if measuring and not known else []
             if not slower or self.uncut:
@@ -385,6 +392,7 @@ class _Draft:
         if not writer.segments and not writer.quantized:
             proto = model.proto
         self.within = writer.within  # output of a segment -> all that it computes
+        self._layers = {node.name: names for node, names in writer.layers}
         self.result = Rewritten(
             proto,
             len(model.graph.node),
@@ -408,6 +416,23 @@ class _Draft:
             and node.output not in layers
         )
         self.result = replace(self.result, predicted=labels)
+
+    def late(self, measuring: Measuring) -> dict[str, str]:
+        """Return layers whose kernels the limit left no time for: what they make, their labels.
+
+        The kernels of all others are compiled then, if there are none.
+        """
+        labels = {
+            node.output: node.label or node.output
+            for node in self.graph.nodes
+            if isinstance(node.op, Convolution)
+        }
+        late: dict[str, str] = {}
+        for name, numbers in measuring.late(self.result.model).items():
+            values = self._layers.get(name, [])
+            found = [values[n] for n in sorted(numbers) if n < len(values) and values[n] in labels]
+            late |= {value: labels[value] for value in found or values if value in labels}
+        return late
 
     def slower(self, measuring: Measuring, layers: dict[str, Times]) -> list[_Slower]:
         """Return the layers that onnxruntime computes faster; if there are none, the segments.

@@ -61,6 +61,7 @@ class Writer:
         self.model = model
         self.reading = reading
         self.excluded = excluded
+        self.layers: list[tuple[Any, list[str]]] = []  # nodes, and what each of their layers makes
         self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
@@ -210,6 +211,7 @@ class Writer:
             list(inputs),
             results,
             results[0],
+            [step.key for step in steps],
             layers=[n for layer in layers for n in _numbers(layer, constants, number)],
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
@@ -259,7 +261,7 @@ class Writer:
             attributes["activation"] = name
         if any(parameters):
             attributes["activation_parameters"] = parameters
-        self._add("Conv", inputs, results, step.label, **attributes)
+        self._add("Conv", inputs, results, step.label, [step.key], **attributes)
         return True
 
     @property
@@ -307,15 +309,23 @@ class Writer:
                 **attributes, **self._threads,
             )
         )  # fmt: skip
+        self.layers.append((self.nodes[-1], list(node.outputs)))
         self.made.update(node.outputs)
 
     def _add(
-        self, kind: str, inputs: Sequence[str], outputs: Sequence[str], label: str, **values: Any
+        self,
+        kind: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        label: str,
+        keys: list[str],
+        **values: Any,
     ) -> None:
         node = self.helper.make_node(
             kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **values, **self.settings
         )
         self.nodes.append(node)
+        self.layers.append((node, keys))
         self.made.update(outputs)
 
     # ---- constants -------------------------------------------------------------------------------

@@ -133,7 +133,9 @@ def decide(
     excluded, rows = set(), []
     keys = [digest(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
     lacking = {
-        node.output for node in convolutions if not ready.issuperset(_specs(*plans[node.output]))
+        node.output
+        for node in convolutions
+        if not ready.issuperset(Planned.specs_of(*plans[node.output]))
     }
     alike: dict[str, list[Node]] = {}  # layers that take the same time
     for node, key in zip(convolutions, keys):
@@ -179,12 +181,6 @@ def decide(
     )
 
 
-def _specs(planned: Planned, number: int) -> Sequence[KernelSpec]:
-    """The kernels of a step."""
-    candidate = planned.choices[number].ways[0].candidate
-    return tuple(map(KernelSpec.of, candidate.works(_problem(planned, number))))
-
-
 def _saved(planned: Planned, number: int) -> float:
     """Predicted seconds that a step saves beside direct convolution."""
     ways = planned.choices[number].ways
@@ -200,7 +196,7 @@ def _by_worth(
     """Kernels in the order of the seconds that layers save by them."""
     worth = dict.fromkeys(specs, 0.0)
     for name, seconds in saved.items():
-        for spec in _specs(*plans[name]):
+        for spec in Planned.specs_of(*plans[name]):
             worth[spec] += seconds
     return sorted(worth, key=lambda spec: -worth[spec])
 
