@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING
 
 from winogen.codegen.verilog.engine import EngineCircuit, Memories
@@ -12,6 +13,7 @@ from winogen.hardware.engine import Engine
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.fixed.integral import Integral
 
 WINDOW = 16  # slices of a window in 1x1 mode: 16 accumulators
 _RESIDENT = 64  # groups of filters that hold buffers are made for
@@ -179,7 +181,7 @@ def accelerator(
         raise Unsupported(
             f"engine: got {engine.multipliers} multipliers; allowed: at most {_MULTIPLIERS}"
         )
-    made = integers(algorithm)
+    made = _light(integers(algorithm)) if quantised else integers(algorithm)
     circuit = EngineCircuit(made, engine.f_i, engine.f_o, engine.L, quantised, Memories(0, 0, 0, 0))
     check(circuit, largest)
     groups, filter_groups = _groups(circuit, largest)
@@ -203,6 +205,20 @@ def accelerator(
             )
     sized = EngineCircuit(made, engine.f_i, engine.f_o, engine.L, quantised, memories)
     return Accelerator(engine, sized)
+
+
+def _light(made: Integral) -> Integral:
+    """The same algorithm with the smallest integers in A^T.
+
+    What its columns have in common goes to the rows of G, whose results are rescaled anyway. So the
+    output transform lets sums grow less.
+    """
+    common = [gcd(*column) for column in zip(*made.at)]
+    at = tuple(tuple(c // by for c, by in zip(row, common)) for row in made.at)
+    g = tuple(tuple(c * by for c in row) for row, by in zip(made.g, common))
+    light = replace(made, at=at, g=g)
+    light.verify()
+    return light
 
 
 def check(circuit: EngineCircuit, shape: LayerShape) -> None:

@@ -9,20 +9,26 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import environment, wrapped
 from winogen.codegen.verilog import words
 from winogen.codegen.verilog.module import Module, module, of_cases
 from winogen.fixed.integral import Integral
-from winogen.fixed.ranges import Range, of_products, signed
+from winogen.program import adder_program
+from winogen.program.kinds import KINDS
+from winogen.program.widths import Range, of_products, signed
+
+if TYPE_CHECKING:
+    from winogen.program.ir import Program
 
 BYTE = signed(8)
 SUM_BITS = 32  # of the sums of all channels
 SCALE_BITS = 16  # of scales, which have no sign
 SCALE_POINT = 15  # bits of the first scale behind the point: it is at most 1
 _COLUMNS = 97  # of a line of comment
+_LINE = 60  # columns that a concatenation may take beside what it is assigned to
 
 
 class Setting(NamedTuple):
@@ -42,8 +48,8 @@ SETTINGS = (
     Setting("windows", 16, "rows of tiles (1x1: windows of up to 16 slices)"),
     Setting("tiles", 16, "of a window, in all lanes together one"),
     Setting("last_tiles", 16, "of the last window"),
-    Setting("channel_groups", 16, ""),
-    Setting("filter_groups", 16, ""),
+    Setting("channel_groups", 16, "channels / f_i, rounded up"),
+    Setting("filter_groups", 16, "filters / f_o, rounded up"),
     Setting("rows", 16, "of the line buffer that are written, padding and all"),
     Setting("ring_rows", 16, "rows that it holds at a time"),
     Setting("ring_words", 16, "words of each bank that these take"),
@@ -55,7 +61,7 @@ SETTINGS = (
     Setting("out_height", 16, "rows of the result (1x1: 1)"),
     Setting("out_width", 16, "pixels of such a row (1x1: all pixels)"),
     Setting("shift", 6, "of the last scale"),
-    Setting("relu", 1, ""),
+    Setting("relu", 1, "results are out_zero at least"),
     Setting("out_zero", 8, "the result's zero"),
 )
 
@@ -115,6 +121,11 @@ class EngineCircuit:
         kept = BYTE.bits if self.quantised else 64
         return tuple(tuple(max(0, one.bits - kept) for one in row) for row in self.positions)
 
+    @cached_property
+    def programs(self) -> dict[str, Program]:
+        """The adders of both transforms that the engine has: {kind: Program}, proven."""
+        return {kind: _program(kind, self.made.matrices[kind]) for kind in ("input", "output")}
+
     @property
     def values(self) -> Range:
         """Transformed inputs as they are multiplied."""
@@ -146,6 +157,14 @@ class EngineCircuit:
         # With the offset for the input's zero, which may be as large as the sum.
         growth = max(sum(map(abs, row)) for row in self.made.at) ** 2
         return limit // (2 * growth * largest)
+
+
+@cache
+def _program(kind: str, matrix: tuple[tuple[int, ...], ...]) -> Program:
+    _, _, source, target = KINDS[kind]
+    program = adder_program(matrix, inputs=source, outputs=target)
+    program.verify(matrix)
+    return program
 
 
 def verilog(circuit: EngineCircuit, name: str, command: str) -> dict[str, str]:
@@ -187,13 +206,13 @@ _PARTS = {
 
 def _transforms(circuit: EngineCircuit, name: str) -> list[Module]:
     """The transforms along an axis: of rows of pixels, of columns behind these, of sums."""
-    program = circuit.made.programs["input"]
-    along_x = module(program, f"{name}_input_x", "input", BYTE)
+    forward, backward = (circuit.programs[kind] for kind in ("input", "output"))
+    along_x = module(forward, f"{name}_input_x", "input", BYTE)
     each = [[port.range] * circuit.t for port in along_x.outputs]
     return [
         along_x,
-        of_cases(program, f"{name}_input_y", "input", each),
-        module(circuit.made.programs["output"], f"{name}_output", "output", signed(SUM_BITS)),
+        of_cases(forward, f"{name}_input_y", "input", each),
+        module(backward, f"{name}_output", "output", signed(SUM_BITS)),
     ]
 
 
@@ -252,25 +271,37 @@ def context(circuit: EngineCircuit, name: str) -> dict[str, Any]:
         "along_y": _joined("y", [port.bits for port in along_y.outputs], v_bits),
         "pixels_extended": _pixels(t, v_bits),
         "rescaled": _rescaled(circuit, along_y),
+        "rescaled_values": _concatenation([f"value{i}" for i in range(t)]),
+        "along_columns": _concatenation([f"y{i}[{SUM_BITS - 1}:0]" for i in range(m)]),
         "odd": odd, "power": power, "inverse": pow(odd, -1, 1 << SUM_BITS),
         "spelled_scale": circuit.made.spelled(),
-        "unused": ", ".join(_unused(circuit, output, power)),
+        "unused": _unused(circuit, output, power),
     }  # fmt: skip
 
 
 def _joined(letter: str, bits: Sequence[int], width: int) -> str:
-    """A concatenation of numbers, each with its sign extended, the first one lowest."""
-    parts = (words.operand(f"{letter}{i}", one, 0, width) for i, one in enumerate(bits))
-    return f"{{{', '.join(reversed(list(parts)))}}}"
+    """Numbers side by side, each with its sign extended."""
+    return _concatenation(
+        [words.operand(f"{letter}{i}", one, 0, width) for i, one in enumerate(bits)]
+    )
 
 
 def _pixels(count: int, width: int) -> str:
-    """Bytes as numbers of more bits."""
+    """Bytes side by side, as numbers of more bits."""
+    more = width - BYTE.bits
     parts = []
-    for i in reversed(range(count)):
-        byte, more = f"pixels[{8 * i + 7}:{8 * i}]", width - 8
-        parts += [f"{{{more}{{pixels[{8 * i + 7}]}}}}", byte] if more else [byte]
-    return f"{{{', '.join(parts)}}}"
+    for i in range(count):
+        byte = f"pixels[{8 * i + 7}:{8 * i}]"
+        parts.append(f"{{{more}{{pixels[{8 * i + 7}]}}}}, {byte}" if more else byte)
+    return _concatenation(parts)
+
+
+def _concatenation(parts: Sequence[str]) -> str:
+    """Values side by side, the first one lowest, in lines of at most 100 columns."""
+    line = f"{{{', '.join(reversed(parts))}}}"
+    if len(line) <= _LINE:
+        return line
+    return f"{{\n{wrapped(list(reversed(parts)), 16, ', ')}\n            }}"
 
 
 class _Case(NamedTuple):
