@@ -1,4 +1,4 @@
-"""`winogen generate` and `generate-gemm`: a layer, a network or a product as self-contained C."""
+"""`winogen generate`, `generate-gemm`: a layer, a network, a product as C; an engine as Verilog."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from winogen.cli.convolution import (
     takes,
     transposed_options,
 )
+from winogen.cli.generate_engine import generate_engine
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 from winogen.records.target import LEVELS, MICROCONTROLLERS
@@ -47,6 +48,7 @@ _NAME = typer.Option(
 # Panels of help.
 _NETWORK = "A network: an ONNX model"
 _BYTES = "Layers of 8 bits, with --dtype int8"
+_ENGINE = "An engine in Verilog"
 
 # Options of one kind of layer only.
 _FLOATS = (
@@ -123,6 +125,31 @@ def generate(
         help="Its scale, with activations besides relu; else the multipliers have it.",
         rich_help_panel=_BYTES,
     ),
+    backend: str = typer.Option(
+        None,
+        metavar="c|verilog",
+        help="c, or verilog for an engine that computes layers of 8 bits (default: c).",
+        rich_help_panel=_ENGINE,
+    ),
+    engine: str = typer.Option(
+        None,
+        metavar="F_I,T,F_O,L",
+        help="Its channels, tile, filters and lanes in a cycle. The layer, 3x3 if none is given, "
+        "is that of its testbench, and sets the size of its memories.",
+        rich_help_panel=_ENGINE,
+    ),
+    exact: bool = typer.Option(
+        False,
+        "--exact",
+        help="Results are those of direct convolution (the default).",
+        rich_help_panel=_ENGINE,
+    ),
+    quantised: bool = typer.Option(
+        False,
+        "--quantised",
+        help="Transformed inputs and filters are rescaled to 8 bits.",
+        rich_help_panel=_ENGINE,
+    ),
     isa: str = _ISA,
     threads: int = _THREADS,
     name: str = _NAME,
@@ -131,7 +158,7 @@ def generate(
     """Write one layer, or a network, as C that compiles with `cc -O3` and nothing else.
 
     A layer is a .c and a .h. A network is a folder with its weights, a test, a Makefile and a
-    CMakeLists.txt.
+    CMakeLists.txt. With --backend verilog: an engine for convolutions, in Verilog.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -144,6 +171,20 @@ def generate(
         "y_scale": y_scale,
     }  # fmt: skip
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
+    of_engine = _given({"engine": engine, "exact": exact or None, "quantised": quantised or None})
+    if backend is not None:
+        arguments.choice("backend", backend, _BACKENDS)
+    if backend == "verilog":
+        shape = {"input": ",".join(input) if input else None, "weight": weight}
+        kinds = {"transposed": transposed or None, "output_padding": output_padding}
+        models = {
+            "model": model and str(model), "weights": weights, "flash_limit": flash_limit,
+            "no_check": no_check or None,
+        }  # fmt: skip
+        given = {**of_engine, **_given({**shape, **kinds, **models}), **options, **others}
+        generate_engine(output, given.pop("name", None), given)
+        return
+    _refuse(of_engine, "engine exact quantised", "with --backend verilog")
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"weight": weight, **kind, **options, **others}
@@ -182,6 +223,7 @@ def generate(
     _write(output, partial(write, *sizes, **asked), "generate", words)
 
 
+_BACKENDS = "c", "verilog"
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
 _READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")

@@ -162,8 +162,8 @@ def accelerator(
     """Return an engine with memories for a layer; it takes all layers that fit into these.
 
     ``quantised``: transformed numbers are rescaled to 8 bits; else it is exact. ``algorithm``:
-    F(m, r) of T products with m + r - 1 = T (default: that of the engine's model). ``buffers``: hold
-    buffers for groups of filters (default: all of the layer, if these are up to 64, or 2).
+    F(m, r) of T products with m + r - 1 = T (default: that of the engine's model). ``buffers``:
+    hold buffers for groups of filters (default: all of the layer, if these are up to 64, or 2).
     Raises Unsupported for layers that the engine does not compute.
     """
     algorithm = algorithm or transform(engine)
@@ -175,7 +175,7 @@ def accelerator(
     if algorithm.r < 2 or algorithm.r - 1 > algorithm.m:
         raise Unsupported(
             f"engine: got T = {engine.T} for filters of {algorithm.r} x {algorithm.r}; allowed: at "
-            f"least {2 * algorithm.r - 1} (m >= r - 1)"
+            f"least {2 * algorithm.r - 2}"
         )
     if engine.multipliers > _MULTIPLIERS:
         raise Unsupported(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from winogen.codegen.verilog.engine import BYTE, SCALE_BITS, SCALE_POINT, SUM_BITS
+from winogen.errors import InvalidValue
+from winogen.hardware.accelerator import LayerShape
 
 if TYPE_CHECKING:
     from winogen.codegen.verilog.engine import EngineCircuit
@@ -23,7 +25,7 @@ _SHIFTS = 47  # the most that an engine shifts results by
 
 @dataclass(frozen=True, eq=False)
 class ByteLayer:
-    """A layer of bytes: y = clip(round((conv(x - in_zero, weight) + bias) * multiplier) + out_zero).
+    """A layer of bytes: clip(round((conv(x - in_zero, weight) + bias) * multiplier) + out_zero).
 
     ``x``: (C, H, W) and ``weight``: (M, C, r, r), of -128 .. 127. ``bias`` (M,) integers,
     ``multiplier`` (M,) positive numbers. With ``relu`` results below ``out_zero`` become that.
@@ -42,14 +44,21 @@ class ByteLayer:
     def padded(self) -> Integers:
         """The input with its padding, of zeros as the input has them."""
         p = self.padding
-        return np.pad(self.x.astype(np.int64), ((0, 0), (p, p), (p, p)), constant_values=self.in_zero)
+        return np.pad(
+            self.x.astype(np.int64), ((0, 0), (p, p), (p, p)), constant_values=self.in_zero
+        )
+
+    @property
+    def shape(self) -> LayerShape:
+        """Its sizes."""
+        filters, channels, taps, _ = self.weight.shape
+        _, height, width = self.x.shape
+        return LayerShape(channels, height, width, filters, taps, self.padding)
 
     @property
     def out_shape(self) -> tuple[int, int, int]:
         """(M, rows, columns) of the result."""
-        filters, _, r, _ = self.weight.shape
-        _, height, width = self.padded.shape
-        return filters, height - r + 1, width - r + 1
+        return self.shape.filters, self.shape.out_height, self.shape.out_width
 
 
 class Finish(NamedTuple):
@@ -103,7 +112,7 @@ def rescale(circuit: EngineCircuit, layer: ByteLayer) -> Rescale:
     of a filter's is its unit, and the scale says how much of it the others are.
     """
     exact = transformed_filters(circuit, layer.weight)
-    filters, _, t, _ = exact.shape
+    t = exact.shape[-1]
     pointwise = layer.weight.shape[-1] == 1
     largest = np.maximum(np.abs(exact).max(1), 1)
     short = largest > BYTE.high if not pointwise else np.zeros(largest.shape, bool)
@@ -128,18 +137,14 @@ def quantised(circuit: EngineCircuit, layer: ByteLayer) -> tuple[Integers, Resca
     if layer.weight.shape[-1] == 1:
         sums = _summed(circuit, made, layer.padded.reshape(layer.x.shape[0], -1, 1, 1))
         return sums.reshape(filters, rows, columns), made
-    m, r, t = circuit.m, circuit.r, circuit.t
+    m, t = circuit.m, circuit.t
     down, right = -(-rows // m), -(-columns // m)
     _, height, width = layer.padded.shape
     more = (0, (down - 1) * m + t - height), (0, (right - 1) * m + t - width)
     # Pixels beyond the padding are zeros of the input, too.
     image = np.pad(layer.padded, ((0, 0), *more), constant_values=layer.in_zero)
     tiles = np.stack(
-        [
-            image[:, i * m : i * m + t, j * m : j * m + t]
-            for i in range(down)
-            for j in range(right)
-        ],
+        [image[:, i * m : i * m + t, j * m : j * m + t] for i in range(down) for j in range(right)],
         1,
     )
     bt, at = (np.array(rows_, np.int64) for rows_ in (circuit.made.bt, circuit.made.at))
@@ -165,7 +170,11 @@ def _summed(circuit: EngineCircuit, made: Rescale, values: Integers) -> Integers
 
 
 def finish(layer: ByteLayer, unit: Any, zeros: Integers) -> Finish:
-    """Return the last scales and offsets: 1 of a sum is ``unit``, and ``zeros`` are in every sum."""
+    """Return the last scales and offsets.
+
+    1 of a sum stands for ``unit``, and every sum has ``zeros`` too much. Raises InvalidValue where
+    a multiplier or a bias is more than the engine's numbers hold.
+    """
     factor = np.asarray(layer.multiplier, np.float64) * unit
     shift = 0
     while shift < _SHIFTS and np.rint(factor * 2.0 ** (shift + 1)).max() < 1 << SCALE_BITS:
@@ -173,8 +182,14 @@ def finish(layer: ByteLayer, unit: Any, zeros: Integers) -> Finish:
     scale = np.rint(factor * 2.0**shift).astype(np.int64)
     bias = np.asarray(layer.bias, np.float64) * layer.multiplier + layer.out_zero + 0.5
     offset = np.floor(bias * 2.0**shift).astype(np.int64) - scale * zeros
-    limit = 1 << (SUM_BITS + SCALE_BITS - 1)
-    return Finish(scale, np.clip(offset, -limit, limit - 1), shift)
+    if scale.min() < 0 or scale.max() >> SCALE_BITS:
+        raise InvalidValue(
+            f"multiplier: got {layer.multiplier!r:.60}; allowed: 0 or more, and less than "
+            "2^16 times what 1 of a sum stands for"
+        )
+    if np.abs(offset).max() >> (SUM_BITS + SCALE_BITS - 1):
+        raise InvalidValue(f"bias: got {layer.bias!r:.60}; allowed: integers of 32 bits")
+    return Finish(scale, offset, shift)
 
 
 def finished(layer: ByteLayer, sums: Integers, last: Finish) -> Integers:

@@ -110,9 +110,7 @@ def _filters(
     once = []
     for first_filter in range(0, len(whole), f_o):
         for first_channel in range(0, whole.shape[1], f_i):
-            some = whole[
-                first_filter : first_filter + f_o, first_channel : first_channel + f_i
-            ]
+            some = whole[first_filter : first_filter + f_o, first_channel : first_channel + f_i]
             for column in range(whole.shape[3]):
                 for one in some[..., column]:  # channels x rows
                     rows = one.T
@@ -122,9 +120,7 @@ def _filters(
     yield from once * (1 if settings["resident"] else settings["windows"])
 
 
-def _finish(
-    made: Accelerator, scale: Integers, offset: Integers, groups: int
-) -> Iterator[str]:
+def _finish(made: Accelerator, scale: Integers, offset: Integers, groups: int) -> Iterator[str]:
     """For each group of filters the scales, and above each its offset."""
     f_o = made.circuit.f_o
     scale, offset = (_padded(one, groups * f_o, 0) for one in (scale, offset))

@@ -18,29 +18,31 @@ if TYPE_CHECKING:
 def random_layer(shape: LayerShape, seed: int = 0, relu: bool = False) -> ByteLayer:
     """Return a layer of random bytes, whose results fill their range.
 
-    The least and the largest byte occur, and zeros that are not 0. The same seed gives the same layer.
+    The least byte occurs in both, and no zero is 0. The same seed gives the same layer.
     """
     draw = np.random.default_rng(seed)
-    x = draw.integers(BYTE.low, BYTE.high, (shape.channels, shape.height, shape.width), np.int64, True)
+    x = draw.integers(
+        BYTE.low, BYTE.high, (shape.channels, shape.height, shape.width), np.int64, True
+    )
     weight = draw.integers(
         BYTE.low, BYTE.high, (shape.filters, shape.channels, shape.taps, shape.taps), np.int64, True
     )
     x.flat[0], weight.flat[0] = BYTE.low, BYTE.low
     bias = draw.integers(-1000, 1000, shape.filters)
-    zeros = (int(one) for one in draw.integers(-9, 9, 2))
+    zeros = int(draw.integers(1, 10)), -int(draw.integers(1, 10))
     ones = np.ones(shape.filters)
     layer = ByteLayer(x, weight, shape.padding, bias, ones, *zeros, relu)
     spread = np.abs(convolved(layer)).max((1, 2)) + 1
     return ByteLayer(x, weight, shape.padding, bias, 150 / spread, *zeros, relu)
 
 
-def files(
-    made: Accelerator, shape: LayerShape, layer: ByteLayer, name: str, command: str
-) -> dict[str, str]:
+def files(made: Accelerator, layer: ByteLayer, name: str, command: str) -> dict[str, str]:
     """Return an engine, its testbench and the words that this reads: {file name: text}.
 
     ``name``: of the top module. ``command``: what writes them, for their first lines.
+    Raises Unsupported for a layer that the engine does not compute.
     """
+    shape = layer.shape
     settings = made.settings(shape)
     words = streams(made, layer, settings)
     modules = verilog(made.circuit, name, command)

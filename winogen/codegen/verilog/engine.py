@@ -1,7 +1,7 @@
 """An engine of Cook-Toom convolution as Verilog: a module for each of its parts, and their widths.
 
-Nothing here is guessed: operands have the bits of their exact ranges (`winogen.fixed`), products and
-their sums those that follow, and sums of channels are modulo 2^32, or hold all that can come.
+Nothing here is guessed: operands have the bits of their exact ranges, products and their sums those
+that follow, and sums of channels are modulo 2^32.
 """
 
 from __future__ import annotations
