@@ -16,6 +16,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,8 @@ LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
+# Programs that a machine may lack: without one the rest of a page is left out.
+TOOLS = ("iverilog", "vvp", "verilator", "yosys")
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
@@ -89,6 +92,11 @@ def has_extras(text: str) -> bool:
     return all(importlib.util.find_spec(module) for module in needed)
 
 
+def has_tools(script: str) -> bool:
+    """Whether the simulators and the like are installed that a script calls."""
+    return all(shutil.which(tool) for tool in TOOLS if re.search(rf"\b{tool} ", script))
+
+
 class Checker(doctest.OutputChecker):
     """Compares what does not depend on the machine."""
 
@@ -117,6 +125,8 @@ def test_c_and_shell(page, tmp_path):
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
             (tmp_path / name[1]).write_text(block.text)
             continue
+        if not has_tools(block.text):
+            break
         printed = shell("\n".join(filter(shell.is_quick, commands(block.text))))
         if block.printed is not None:
             assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
