@@ -20,7 +20,7 @@ def test_with_room_for_everything_each_byte_is_moved_once():
     layer = mapping()
     for schedule in SCHEDULES:
         moved = traffic(layer, schedule, 64 << 20)
-        assert moved.inputs == 512 * (28 + 2) * 28  # the rows of padding of the only band
+        assert moved.inputs == 512 * 28 * 28
         assert moved.weights == 512 * 512 * 4**2
         assert moved.outputs == 512 * 28**2 and moved.sums == 0
 
@@ -46,6 +46,13 @@ def test_small_srams_make_schedules_swap_sums():
     moved = traffic(mapping(), "WS", 256 << 10)
     again = moved.block.alpha - 1
     assert again > 0 and moved.sums == 2 * again * 512 * 14 * 14 * 16 * 4
+
+
+def test_signals_are_cut_along_their_length():
+    signal = ENGINE.mapping((1, 1, 160000), (1, 1, 401))
+    moved = traffic(signal, "OS", 1 << 16)
+    assert moved.block.sigma > 1 and moved.weights == 134 * 16
+    assert moved.inputs == 160000 + (moved.block.sigma - 1) * 400
 
 
 def test_groups_that_stand_side_by_side_move_their_own_filters_only():

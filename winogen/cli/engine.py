@@ -90,15 +90,16 @@ def quantity(name: str, text: str, thousand: int = 1000) -> float:
 
 def read_layers(net: str) -> list[Problem]:
     """Return the layers of a net of the hardware room, or of one of the laboratory."""
-    from winogen.hardware.reading import known, net_layers
+    from winogen.hardware import nets
+    from winogen.hardware.reading import net_layers
+    from winogen.lab.nets import NETS
 
-    if not known(net):
-        from winogen.lab.layers import layers_called
-        from winogen.lab.nets import NETS
+    if net in nets.NETS or net not in NETS:
+        return net_layers(net)
+    from winogen.lab.layers import layers_called
 
-        if net in NETS:
-            return [layer.problem() for layer in layers_called(net) if not layer.transposed]
-    return net_layers(net)
+    # Each as often as the net has it; layer sets of the same name have different ones only.
+    return [layer.problem() for layer in layers_called(net)]
 
 
 def table(net: str, layers: int, best: Front, demands: Demands) -> str:

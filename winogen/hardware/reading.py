@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from winogen.conv.problem import Problem
 
 
-def known(name_or_file: str) -> bool:
-    """Return whether this is something that `net_layers` reads."""
-    from winogen.tuning.layers import layer_sets
-
-    return (
-        name_or_file in NETS
-        or name_or_file in layer_sets()
-        or Path(name_or_file).suffix in (".json", ".onnx")
-    )
-
-
 def net_layers(name_or_file: str) -> list[Problem]:
     """Return the convolutions of a net, each as often as it has it, of one image or its batch.
 
@@ -45,7 +34,7 @@ def net_layers(name_or_file: str) -> list[Problem]:
                 f"net: got {name_or_file}, without convolutions of one or two axes; allowed: some"
             )
         return found
-    if not known(name_or_file):
+    if name_or_file not in layer_sets() and Path(name_or_file).suffix != ".json":
         sets = ", ".join(one for one in layer_sets() if one not in NETS)
         raise InvalidValue(
             f"net: got {name_or_file!r}; allowed: {', '.join(NETS)}; a layer set: {sets}; a JSON "
