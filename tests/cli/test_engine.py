@@ -39,6 +39,13 @@ def test_exact_engines_say_what_their_operands_need(winogen, net):
     assert tiles and all(words[-2:] == ["0", "10x12"] for words in tiles)
 
 
+def test_layers_that_sums_do_not_hold_are_named(winogen, net, tmp_path):
+    deep = {**NET[0], "input": [1, 256, 4, 4], "weight": [4, 256, 3, 3]}
+    (tmp_path / net).write_text(json.dumps([deep]))
+    text = winogen("engine", net, "--multipliers", 32, "--exact").stdout
+    assert "Tap by tap with F(4x4,3x3): weight: got 256 channels; allowed: at most 227" in text
+
+
 def test_onnx_files_and_nets_of_the_laboratory(winogen, tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("torch")

@@ -77,6 +77,8 @@ def test_groups_stand_side_by_side():
     depthwise = MEDIUM.mapping((1, 32, 28, 28), (32, 1, 3, 3), padding=1, groups=32)
     assert depthwise.groups_at_once == 16 and depthwise.turns == 2
     assert depthwise.utilisation == 1 / 16
+    narrow = Engine(16, 4, 4, 2).mapping((1, 32, 28, 28), (32, 1, 3, 3), padding=1, groups=32)
+    assert narrow.groups_at_once == 4 and narrow.filter_blocks == 1
     wide = MEDIUM.mapping((1, 96, 27, 27), (256, 48, 5, 5), padding=2, groups=2)
     assert wide.groups_at_once == 1 and wide.turns == 2
 

@@ -43,6 +43,10 @@ def test_what_stays_is_fetched_once(engine, input, weight, options):
     assert events["IS"]["input"] == len(inputs)
     assert events["WS"]["weights"] == len(weights)
     assert all(one["outputs"] == len(sums) for one in events.values())
+    # Tiles are done with, or filters, before the next begin, so that their sums can leave.
+    for name, kind in (("OS", "tiles"), ("IS", "tiles"), ("WS", "filters")):
+        order = [(one.turn, getattr(one, kind)) for one in blocks[name]]
+        assert order == sorted(order)
     # Each order is of the same steps, and each step is there once.
     assert len({*map(frozenset, blocks.values())}) == 1
     assert all(len(one) == len({*one}) == mapping.steps for one in blocks.values())

@@ -101,6 +101,8 @@ def test_utilisation_layer_by_layer():
 def test_schedules_differ_where_sums_are_swapped():
     busy = figures.by_schedule("alexnet", figures.LARGE)
     assert busy["OS"] > busy["WS"] > busy["IS"]
+    larger = figures.by_sram("alexnet")
+    assert larger["S"] == busy["OS"] <= larger["M"] <= larger["L"]
     unlimited = figures.by_schedule("alexnet", figures.LARGE, 1 << 34, 1e15)
     assert len({*unlimited.values()}) == 1
     some = figures.mappings("alexnet", figures.LARGE)

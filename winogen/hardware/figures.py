@@ -10,7 +10,7 @@ from winogen.hardware.events import fill_and_drain
 from winogen.hardware.mapping import Mapping
 from winogen.hardware.nets import layers
 from winogen.hardware.schedules import SCHEDULES
-from winogen.hardware.traffic import seconds, traffic
+from winogen.hardware.traffic import SRAMS, seconds, traffic
 
 # Those of Table 6.3.
 SMALL, MEDIUM, LARGE = Engine(8, 4, 8, 2), Engine(16, 4, 16, 2), Engine(16, 4, 32, 2)
@@ -118,6 +118,11 @@ def by_schedule(
         / sum(seconds(one, traffic(one, name, sram), CLOCK, bandwidth) for one in some)
         for name in SCHEDULES
     }  # fmt: skip
+
+
+def by_sram(net: str, engine: Engine = LARGE, bandwidth: float = BANDWIDTH) -> dict[str, float]:
+    """Return the utilisation of a net with outputs stationary, for the source's three SRAMs."""
+    return {name: by_schedule(net, engine, sram, bandwidth)["OS"] for name, sram in SRAMS.items()}
 
 
 def overhead(some: Sequence[Mapping]) -> float:

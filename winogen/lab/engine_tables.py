@@ -99,6 +99,7 @@ def engine_figures() -> dict[str, Any]:
                 "ms": figures.milliseconds(net, engine),
                 "best_layout_ms": figures.milliseconds(net, engine, "auto"),
                 "by_schedule": figures.by_schedule(net, engine),
+                "by_sram": figures.by_sram(net, engine),
             }
             for name, engine in figures.ENGINES.items()
         }
@@ -164,9 +165,11 @@ def _figure_lines(document: dict[str, Any]) -> Iterator[str]:
         for net, rows in document["nets"].items() for name, row in rows.items()
     )], left=2)  # fmt: skip
     sram, bandwidth = document["sram"] >> 10, document["bandwidth"] / 1e9
-    yield f"\nUtilisation with {sram} KB of SRAM and {bandwidth:g} GB/s (Figure 6.20)"
-    yield from aligned([["net", "engine", "OS", "IS", "WS"], *(
-        [net, name, *(f"{busy:.2f}" for busy in row["by_schedule"].values())]
+    memory = f"{sram} KB of SRAM and {bandwidth:g} GB/s"
+    yield f"\nUtilisation with {memory} (Figure 6.20); OS with 1 and 2 MB"
+    yield from aligned([["net", "engine", "OS", "IS", "WS", "1 MB", "2 MB"], *(
+        [net, name, *(f"{busy:.2f}" for busy in row["by_schedule"].values()),
+         *(f"{row['by_sram'][size]:.2f}" for size in "ML")]
         for net, rows in document["nets"].items() for name, row in rows.items()
     )], left=2)  # fmt: skip
 
