@@ -81,7 +81,7 @@ def test_a_simulation_notices_what_is_wrong(tmp_path):
     name = written(tmp_path, made("f4_3_classic", "input", "combinational"))
     path = tmp_path / f"{name}.v"
     text = path.read_text()
-    plus = re.search(r"= \w+ [+] ", text)[0]
+    plus = re.search(r"assign \w+ = [^;]* [+] ", text)[0]
     bits = re.search(r"wire signed \[(\d+):0\] t", text)
     fewer = bits[0].replace(bits[1], str(int(bits[1]) - 1))
     for old, new in ((plus, plus.replace("+", "-")), (bits[0], fewer)):
