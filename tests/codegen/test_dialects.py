@@ -100,9 +100,10 @@ def test_constants_beyond_single_precision():
 
 
 def test_formats_of_derive_are_the_dialects():
-    others = {"text", "json", "latex", "numpy", "c", "fixed"}
+    compiled = {"c", "fixed", "verilog", "hls"}
+    others = {"text", "json", "latex", "numpy", *compiled}
     assert {one.value for one in Format} == {*DIALECTS, *others}
-    assert {one.value for one in Format if one.has_programs_only} == {"c", "fixed", *DIALECTS}
+    assert {one.value for one in Format if one.has_programs_only} == {*compiled, *DIALECTS}
     with pytest.raises(InvalidValue, match="dialect: got 'cobol'; allowed: neon, cuda, opencl"):
         render(SETS["f4_3"](), "cobol")
 

@@ -7,8 +7,12 @@ from codegen.verilog_tools import design, linted, need, simulated, transform, wr
 
 from winogen.codegen.verilog import module
 from winogen.codegen.verilog.bench import expected, tiles
-from winogen.errors import InvalidValue
+from winogen.codegen.verilog.check import question
+from winogen.codegen.verilog.netlist import claims
+from winogen.codegen.verilog.netlist import prove as prove_netlist
+from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
 from winogen.program.widths import signed
+from winogen.toolchain.yosys import check_assertions, netlist, prove
 
 FORMS = {  # axes, stages of a pass, folded, bits that are rounded
     "combinational": (1, 0, False, 0),
@@ -86,7 +90,7 @@ def test_a_simulation_notices_what_is_wrong(tmp_path):
     fewer = bits[0].replace(bits[1], str(int(bits[1]) - 1))
     for old, new in ((plus, plus.replace("+", "-")), (bits[0], fewer)):
         path.write_text(text.replace(old, new, 1))
-        assert "FAIL" in simulated(tmp_path, name, "-g2005")
+        assert "FAIL" in simulated(tmp_path, name, "-g2005", quietly=False)
 
 
 def test_wrong_arguments_are_named():
@@ -102,3 +106,80 @@ def test_wrong_arguments_are_named():
 
 def made_twice(program):
     return module(program, "m", "input", [signed(8)] * 4).text
+
+
+PROVEN = {  # those of `FORMS`, and which tiles
+    "staged": "f4_3_classic",
+    "rounded": "f4_3_gaussian",
+    "nested and staged": "f2_3",
+    "folded": "f2_3",
+}
+
+
+@pytest.mark.parametrize("form", PROVEN)
+def test_every_form_is_proven(form):
+    need("yosys", "yosys-abc")
+    lines = list(prove(made(PROVEN[form], "filter", form)))
+    assert lines[-1].endswith("cycles, however both sides hesitate")
+    assert all("for all inputs" in line for line in lines[:-1])
+
+
+WRONG = [  # what is changed in F(4, 3), and what the proof says
+    (r"(assign v1 = t\d+) [+] ", r"\1 - ", "output v1 has "),
+    (r"wire signed \[8:0\] (t\d+)", r"wire signed [7:0] \1", "a vector is no value"),
+    (r"output wire signed \[11:0\] v0", r"output wire signed [12:0] v0", "v0 has 13 bits, not 12"),
+    (r"(assign v0 = .*;)", r"assign v0 = d0 * d1;", "a cell .mul, which no transform has"),
+    (r"(assign v0 = .*;)", r"assign v0 = d0 ^ d1;", "a cell .xor, which no transform has"),
+    (r"(assign v0 = .*;)", r"assign v0 = 12'd7;", "is no value"),
+]
+
+
+@pytest.mark.parametrize("old, new, said", WRONG)
+def test_a_wrong_module_is_not_proven(tmp_path, old, new, said):
+    need("yosys")
+    (claim,) = claims(made("f4_3_classic", "input", "combinational"))
+    text, count = re.subn(old, new, claim.module.text, count=1)
+    assert count == 1
+    document = netlist({"m.v": text}, claim.module.name, tmp_path)
+    with pytest.raises(VerificationError, match=said):
+        prove_netlist(claim, document)
+
+
+def test_stages_that_do_not_wait_for_each_other_are_not_proven(tmp_path):
+    need("yosys")
+    (claim,) = claims(made("f4_3_classic", "input", "staged"))
+    for old, new, said in (
+        ("if (enable)", "if (d0[0])", "a register without enable"),
+        ("posedge", "negedge", "a register without clk"),
+        ("assign v0 = v0_s2", "assign v0 = v0_next", "v0 is 1 cycles late, not 2"),
+    ):
+        document = netlist(
+            {"m.v": claim.module.text.replace(old, new)}, claim.module.name, tmp_path
+        )
+        with pytest.raises(VerificationError, match=said):
+            prove_netlist(claim, document)
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("assign half_ready = !full[filled];", "assign half_ready = 1'b1;"),
+        ("emptied ? second0 : first0", "emptied ? first0 : second0"),
+        ("{first1[", "{first0["),
+    ],
+    ids=["never waits", "the other buffer", "another row"],
+)
+def test_a_wrong_handshake_is_not_proven(tmp_path, old, new):
+    need("yosys", "yosys-abc")
+    asked = question(made("f2_3", "filter", "folded"))
+    file = "f2_3_filter.v"
+    assert old in asked.files[file]
+    texts = asked.files | {file: asked.files[file].replace(old, new)}
+    with pytest.raises(VerificationError, match="an assertion fails in cycle"):
+        check_assertions(texts, asked.name, asked.cycles, tmp_path)
+
+
+def test_proofs_without_tools_say_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CompilerNotFound, match="prove: got no yosys.*apt-get install"):
+        list(prove(made("f2_3", "filter", "combinational")))

@@ -30,7 +30,8 @@ EXAMPLE = (
     "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json\n\n"
     "Example: winogen derive 4 3 --order huffman --format c\n\n"
     "Example: winogen derive 4 3 --stride 2 --format wgsl\n\n"
-    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format fixed --channels 256"
+    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format fixed --channels 256\n\n"
+    "Example: winogen derive 2 3 --format verilog --2d --pipeline 1 -o f2_3"
 )
 
 
@@ -51,6 +52,8 @@ class Format(str, Enum):
     rust = "rust"
     python = "python"
     julia = "julia"
+    verilog = "verilog"
+    hls = "hls"
 
     @property
     def has_programs_only(self) -> bool:
@@ -104,13 +107,13 @@ def derive(
         min=2,
         max=16,
         help="Integers of so many bits as inputs and filters: how wide all becomes. With --format "
-        "fixed, 8 by default.",
+        "fixed or verilog, 8 by default.",
     ),
     filter_bits: int = typer.Option(
         None, min=2, max=16, help="Bits of the filters, where they have others than inputs."
     ),
     channels: int = typer.Option(
-        1, min=1, help="Channels whose products are summed, with --format fixed."
+        1, min=1, help="Channels whose products are summed, with --format fixed or verilog."
     ),
     lanes: int = typer.Option(
         None,
@@ -123,6 +126,34 @@ def derive(
         metavar="fast|slow",
         help="Of the processor, with --format fixed: slow for transforms of shifts and as few "
         "additions as a search finds.",
+    ),
+    two_axes: bool = typer.Option(
+        False, "--2d", help="With --format verilog or hls: of tiles, columns first, then rows."
+    ),
+    folded: bool = typer.Option(
+        False, "--folded", help="With --2d, a column a cycle, and two buffers between the passes."
+    ),
+    pipeline: int = typer.Option(
+        None, metavar="N", help="With --format verilog, N stages that end in registers, per pass."
+    ),
+    delay: int = typer.Option(
+        None, metavar="ADDERS", help="In place of it: at most so many adders between registers."
+    ),
+    fraction: int = typer.Option(
+        None,
+        metavar="BITS",
+        help="With --format verilog or hls, coefficients rounded to so many binary places, with "
+        "a bound of the error: for irrational ones.",
+    ),
+    output: str = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="With --format verilog or hls: write a file for each module, and testbenches.",
+    ),
+    prove: bool = typer.Option(
+        False, "--prove", help="With --format verilog: prove the modules, by Yosys."
     ),
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
@@ -153,14 +184,30 @@ def derive(
             f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: "
             f"n <= {LARGEST} by default, else give --points or --moduli"
         )
-    if bits is not None and format not in (Format.text, Format.fixed):
+    hardware = format in (Format.verilog, Format.hls)
+    integers = hardware or format is Format.fixed
+    if bits is not None and format is not Format.text and not integers:
         raise InvalidValue(
-            f"bits: got it with --format {format.value}; allowed: with text and fixed"
+            f"bits: got it with --format {format.value}; allowed: with text, fixed, verilog and hls"
         )
-    if filter_bits is not None and bits is None and format is not Format.fixed:
+    if filter_bits is not None and bits is None and not integers:
         raise InvalidValue(
-            "filter_bits: got it without bits; allowed: with them, or --format fixed"
+            "filter_bits: got it without bits; allowed: with them, or --format fixed, verilog "
+            "or hls"
         )
+    for name, value, allowed in (
+        ("2d", two_axes, "verilog and hls"),
+        ("fraction", fraction, "verilog and hls"),
+        ("output", output, "verilog and hls"),
+        ("folded", folded, "verilog"),
+        ("pipeline", pipeline, "verilog"),
+        ("delay", delay, "verilog"),
+        ("prove", prove, "verilog"),
+    ):
+        if value not in (None, False) and format.value not in allowed.split(" and "):
+            raise InvalidValue(
+                f"{name}: got it with --format {format.value}; allowed: with {allowed}"
+            )
     if lanes is not None and (format is not Format.fixed or bits or filter_bits or channels > 1):
         raise InvalidValue(
             f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
@@ -169,12 +216,27 @@ def derive(
         raise InvalidValue(
             f"multiplier: got slow with --format {format.value}; allowed: with fixed"
         )
-    if channels > 1 and format is not Format.fixed:
-        raise InvalidValue(f"channels: got it with --format {format.value}; allowed: with fixed")
-    if order != "program" and (format is Format.fixed or bits is not None):
+    if channels > 1 and not integers:
+        raise InvalidValue(
+            f"channels: got it with --format {format.value}; allowed: with fixed, verilog and hls"
+        )
+    if order != "program" and (integers or bits is not None):
         raise InvalidValue(
             f"order: got {order} for integers, whose sums are exact in any order; allowed: program"
         )
+    if hardware:
+        from winogen.cli import derive_hardware
+        from winogen.codegen.verilog.files import Options
+
+        if pipeline is not None and pipeline < 1:
+            raise InvalidValue(f"pipeline: got {pipeline}; allowed: 1 or more")
+        options = Options(
+            bits or 8, filter_bits or bits or 8, channels, 1 + two_axes, folded,
+            pipeline or 0, delay, fraction,
+        )  # fmt: skip
+        algorithm, _ = transforms.derive(m, r, points, moduli, stride)
+        derive_hardware.write(algorithm, format.value, points, moduli, options, output, prove)
+        return
     if format is Format.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
         if lanes is not None:

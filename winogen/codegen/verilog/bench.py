@@ -102,7 +102,7 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
             expected=len(results),
             in_bits=sum(port.bits for port in made.inputs),
             out_bits=sum(port.bits for port in made.outputs),
-            connections=filled([*_slices(made.inputs, "in"), *_slices(made.outputs, "out")]),
+            connections=filled([*slices(made.inputs, "in"), *slices(made.outputs, "out")]),
         )
     )
     return {
@@ -112,7 +112,8 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
     }
 
 
-def _slices(ports: Sequence[Port], vector: str) -> Iterator[str]:
+def slices(ports: Sequence[Port], vector: str) -> Iterator[str]:
+    """Yield the connection of each port to its part of a vector that is a beat."""
     place = 0
     for port in ports:
         yield f".{port.name}({vector}[{place + port.bits - 1}:{place}])"

@@ -192,8 +192,15 @@ def circuit(program: Program, target: str, dropped: int = 0) -> Circuit:
             for one in sums
         ]  # fmt: skip
         raw = [kept.get(name, name) for name in raw]
+    shifts = {one.target: one.terms[0] for one in sums if len(one.terms) == 1}
+    read = {term.operand for one in sums for term in one.terms}
     for name, value in zip(outputs, raw):
-        if name != value:
+        term = shifts.get(value)
+        if dropped and term and term.shift >= dropped and not term.negative:  # nothing to round
+            sums.append(Sum(name, (term._replace(shift=term.shift - dropped),)))
+            if value not in read:
+                sums = [one for one in sums if one.target != value]
+        elif name != value:
             terms = () if value == ZERO else (Shifted(value),)
-            sums.append(Sum(name, terms, dropped))
+            sums.append(Sum(name, terms, dropped if terms else 0))
     return Circuit(program.inputs, tuple(sums), outputs)
