@@ -11,7 +11,6 @@ winogen/lab/nets/tiny/digits.npz: weights in float16, pictures, and which ones a
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 
@@ -49,6 +48,8 @@ def train(net: nn.Sequential, pictures: torch.Tensor, labels: torch.Tensor) -> N
 
 def main() -> None:
     """Train, write the file, and say how good what was written is."""
+    from sklearn.datasets import load_digits
+
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     data = load_digits()

@@ -56,6 +56,7 @@ SMALL = {
     "lab search-loops": f"{' '.join(SHAPES)} --count",
     "lab work": "squeezenet",
     "lab engine": "squeezenet",
+    "lab word-lengths": None,
 }
 # Those with many values, each of which takes a kernel or a search.
 LONG = ("derive", "generate", "plan", "search", "lab explain", "lab loops", "lab search-loops",
@@ -73,6 +74,7 @@ NEEDED = {
     "lab low-rank": "--layers layers.json --factors 2",
     "lab cover": "--layers layers.json --no-nets",
     "lab regret": "--layers layers.json",
+    "lab word-lengths": "tiny --tiles 2",
     "lab fourier": "layers.json --only a",
 }
 

@@ -38,6 +38,7 @@ def without(monkeypatch):
         ("bench", "--nets", "--plot", "pictures/plot.png"),
         ("lab", "explain", "--plot", "pictures/plot.png"),
         ("lab", "front", "--plot", "pictures/plot.png"),
+        ("lab", "word-lengths", "-o", "pictures/plot.png"),
     ),
 )
 def test_what_draws_says_what_it_needs(command, tmp_path, monkeypatch):

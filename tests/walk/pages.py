@@ -20,6 +20,7 @@ SLOW = (
     "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "compress",
     "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
     "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank", "lab ways",
+    "lab word-lengths",
 )  # fmt: skip
 
 

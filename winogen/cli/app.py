@@ -39,6 +39,7 @@ from winogen.cli import (
     tune,
     verify,
     ways,
+    word_lengths,
 )
 from winogen.cli.options import App
 from winogen.errors import WinogenError
@@ -134,6 +135,7 @@ laboratory.command(epilog=front.EXAMPLE)(front.front)
 laboratory.command(epilog=algebras.JOINED)(algebras.joined)
 laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
 laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
+laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)

@@ -25,14 +25,14 @@ def new_figure(width: float = 10.0, height: float = 4.8) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def new_panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of this size with so many axes side by side."""
+def new_panels(count: int, width: float, height: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure of this size with so many axes side by side, in rows of as many."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # no window system needed
-    panels = [figure.add_subplot(1, count, place + 1) for place in range(count)]
+    panels = [figure.add_subplot(rows, count // rows, place + 1) for place in range(count)]
     for axes in panels:
         axes.grid(True, color="0.88", linewidth=0.8)
         axes.set_axisbelow(True)

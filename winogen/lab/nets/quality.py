@@ -23,6 +23,7 @@ from winogen.errors import InvalidValue
 from winogen.kernels import algorithms
 from winogen.lab.nets import NETS, Net, NotInstalled, chosen_nets
 from winogen.lab.nets.files import example
+from winogen.lab.nets.int8 import Compute, Int8Layer, largest_inputs, replaced
 from winogen.numerics.emulated import EmulatedConv2d
 from winogen.records import Precision
 from winogen.rounding.formats import FORMATS
@@ -33,8 +34,6 @@ TILES = (2, 4, 6)  # m of F(m x m, 3 x 3)
 _TAPS = 3
 _REAL = ("float32", "float32", "float32")
 KERNELS, NUMPY = "kernels", "numpy"
-
-Compute = Callable[[np.ndarray], np.ndarray]  # one layer: (N, C, H, W) to (N, M, OH, OW)
 
 
 @dataclass(frozen=True)
@@ -194,37 +193,16 @@ class _Quality:
     def int8_model(self) -> dict:
         """Return the row of a net whose inputs and weights have 8 bits and fixed scales."""
         self._say(INT8_MODEL)
-        largest: dict[Any, float] = {}
-
-        def watch(conv: Any, inputs: Any, output: Any) -> None:
-            largest[conv] = float(inputs[0].abs().max())
-
-        hooks = [c.register_forward_hook(watch) for c in self._convolutions(self._module).values()]
-        with self._torch.no_grad():
-            self._module(self._torch.from_numpy(self.pieces.calibration))
-        for hook in hooks:
-            hook.remove()
-        psnr = self._psnr(lambda conv: _QuantisedLayer(conv, largest[conv]))
+        convs = self._convolutions(self._module).values()
+        largest = largest_inputs(self._module, convs, self.pieces.calibration)
+        psnr = self._psnr(lambda conv: _by_bytes(conv, largest[conv]))
         return {"numbers": INT8_MODEL, "psnr": {"direct": psnr}, "by": {"direct": KERNELS}}
 
     def _psnr(self, make: Callable[[Any], Compute]) -> float | None:
         """Return that of the net whose convolutions are computed by ``make(conv)``."""
-        torch, names = self._torch, self._convolutions(self._module)
-        hooks = []
-        for conv in names.values():
-            compute = make(conv)
-
-            def replace(_: Any, inputs: Any, output: Any, compute: Compute = compute) -> Any:
-                y = np.ascontiguousarray(compute(inputs[0].numpy()), np.float32)
-                return torch.from_numpy(y)
-
-            hooks.append(conv.register_forward_hook(replace))
-        try:
-            with torch.no_grad():
-                y = self._module(torch.from_numpy(self.pieces.test)).numpy()
-        finally:
-            for hook in hooks:
-                hook.remove()
+        layers = {conv: make(conv) for conv in self._convolutions(self._module).values()}
+        with replaced(layers), self._torch.no_grad():
+            y = self._module(self._torch.from_numpy(self.pieces.test)).numpy()
         return psnr_of(y, self.truth)
 
     def _convolutions(self, module: Any) -> dict[str, Any]:
@@ -276,19 +254,6 @@ def _by_numpy(conv: Any, numbers: Numbers, m: int | None) -> Compute:
     return EmulatedConv2d(weight, bias, padding, transform, stages=numbers.stages)
 
 
-class _QuantisedLayer:
-    """A convolution of 8-bit integers around float arrays, by scales that are fixed."""
-
-    def __init__(self, conv: Any, largest: float):
-        weight, self._bias, padding = _arrays(conv)
-        self._x_scale = (largest or 1.0) / 127
-        scales = np.abs(weight).max((1, 2, 3)) / 127
-        scales = np.where(scales > 0, scales, 1.0)
-        integers = np.rint(weight / scales[:, None, None, None]).astype(np.int8)
-        self._conv = QConv2d(integers, padding=padding)
-        self._scales = (scales * self._x_scale).astype(np.float32)[:, None, None]
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        integers = np.clip(np.rint(x / self._x_scale), -127, 127).astype(np.int8)
-        y = self._conv(integers) * self._scales
-        return y if self._bias is None else y + self._bias[:, None, None]
+def _by_bytes(conv: Any, largest: float) -> Compute:
+    layer = Int8Layer(conv, largest)
+    return layer.by(QConv2d(layer.weight, padding=tuple(conv.padding)))
