@@ -114,6 +114,20 @@ def test_weights_are_in_the_file_once():
     assert fast.ByteSize() < model.ByteSize() + 4000
 
 
+def test_matrices_and_equal_weights_are_in_the_file_once(session, planner):
+    net = Net()
+    y = net.node("Flatten", net.node("GlobalAveragePool", net.conv("x", 4, 40)))
+    weight = net.weights(50, 40)
+    twice = [net.node("Gemm", y, net.constant(weight), transB=1) for _ in range(2)]
+    model = net.model(net.node("Concat", *twice, axis=1))
+    fast = winogen.onnx.optimize(model)
+    sizes = [len(tensor.raw_data) for tensor in fast.graph.initializer]
+    assert sizes.count(weight.nbytes) == 1
+    planner.remove()
+    x = data(net, 1, 4, 12, 14)
+    assert np.array_equal(session(fast).run(None, {"x": x})[0], theirs(model, x)[0])
+
+
 @pytest.fixture
 def compiler(fast_and_session, monkeypatch, planner):
     """Plans and kernels are made in threads, which wait for `set`; with the names of who plans."""

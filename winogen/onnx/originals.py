@@ -34,6 +34,12 @@ class Original:
     shared: Mapping[str, str]
     forms: Mapping[str, str]  # of values that are no maps; the model's inputs and outputs are
 
+    @property
+    def flat(self) -> list[str]:
+        """The shared constants that are matrices; the node has them as filters."""
+        arrays = {name: np.asarray(self.model.constant(name)) for name in self.shared}
+        return [name for name, array in arrays.items() if array.ndim == 2]
+
     def attributes(self, reads: Sequence[str], node_inputs: Sequence[str]) -> dict[str, Any]:
         """Return the attributes by which a node holds this.
 
@@ -47,7 +53,7 @@ class Original:
         names = {
             name: other
             for name, other in ({n: f"i{k}" for n, k in (number | held).items()} | made_of).items()
-            if name not in self.forms
+            if name not in self.forms and name not in self.flat
         }
         others = {name for node in self.nodes for name in (*node.input, *node.output)}
         names |= {name: f"v{k}" for k, name in enumerate(sorted(others - names.keys() - {""}))}
@@ -74,6 +80,8 @@ class Original:
             graph.input.append(
                 helper.make_tensor_value_info(f"i{place}", self.model.kind(name), sizes)
             )
+        for name in self.flat:
+            turn(FORMS["flat"].into, f"i{held[name]}", names[name])
         for node in self.nodes:
             made = graph.node.add()
             made.CopyFrom(node)
@@ -88,10 +96,10 @@ class Original:
         graph.initializer.extend(
             onnx.numpy_helper.from_array(array, names[name]) for name, array in self.small.items()
         )
-        for name, place in held.items():
-            array = np.asarray(self.model.constant(name))
-            tensor = graph.initializer.add(name=f"i{place}", dims=array.shape)
-            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        for place, name in {place: name for name, place in held.items()}.items():
+            dims = _lifted(np.asarray(self.model.constant(name))).shape
+            tensor = graph.initializer.add(name=f"i{place}", dims=dims)
+            tensor.data_type = onnx.TensorProto.FLOAT
             tensor.data_location = onnx.TensorProto.EXTERNAL
             tensor.external_data.add(key="location", value="inputs of the node")
         return {
@@ -126,9 +134,14 @@ def original_of(
     if not made.issuperset(outputs) or not all(model.kind(name) for name in outputs):
         return None  # one of them is a copy of another value
     large = {n: a for n, a in constants.items() if a.dtype == np.float32 and a.nbytes > _SMALL}
-    shared = {name: name_of(array, name, "original") for name, array in large.items()}
+    shared = {name: name_of(_lifted(array), name, "original") for name, array in large.items()}
     small = {name: array for name, array in constants.items() if name not in large}
     return Original(model, nodes, inputs, outputs, small, shared, forms)
+
+
+def _lifted(array: np.ndarray) -> np.ndarray:
+    """A matrix as filters of one tap, as winogen's node has those of products."""
+    return array[:, :, None, None] if array.ndim == 2 else array
 
 
 def _known(model: Model, name: str) -> bool:
