@@ -66,7 +66,8 @@ def build_library(
     proto = load(model_or_path)
     if not any(node.domain == OWN_DOMAIN for node in proto.graph.node):
         raise InvalidValue(
-            "model: got one without winogen's operators; allowed: what winogen.onnx.optimize writes"
+            "model: got one without winogen's operators; allowed: one that winogen.onnx.optimize "
+            "made faster. One that it wrote as it was needs no library"
         )
     sets = (
         [input_shapes]
