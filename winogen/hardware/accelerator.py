@@ -94,7 +94,9 @@ class Accelerator:
         windows = -(-shape.out_height // circuit.m)
         ring = min(memories.rows // (groups * group_words), circuit.t + circuit.m)
         if ring < circuit.t or tiles * circuit.t > memories.sums:
-            raise _too_large("width", shape.width, "less: its rows and sums exceed the memories")
+            words = memories.rows // (circuit.t * groups)
+            most = min(2 * words - 1, memories.sums // circuit.t) * circuit.lanes * circuit.m
+            raise _too_large("width", shape.width, most - (shape.out_width - shape.width))
         row_words = groups * group_words
         return {
             "height": shape.height,
@@ -257,5 +259,7 @@ def _row_of_tiles(circuit: EngineCircuit, shape: LayerShape) -> tuple[int, int]:
     return tiles, (tiles + 2) // 2
 
 
-def _too_large(what: str, got: int, allowed: object) -> Unsupported:
-    return Unsupported(f"{what}: got {got}; allowed: {allowed}, as the engine was made for")
+def _too_large(what: str, got: int, most: int) -> Unsupported:
+    return Unsupported(
+        f"{what}: got {got}; allowed: at most {max(most, 0)}, which the engine has memories for"
+    )
