@@ -144,13 +144,22 @@ class Accelerator:
     def cycles(self, shape: LayerShape) -> int:
         """Return the cycles from a layer's first products to its last, where nothing has to wait.
 
-        Lanes are neighbours in a row of tiles, so the engine model's cycles hold for rows whose
+        Rows of the input come in time if ``in_time`` says so, filters that are not resident if a
+        row has f_o tiles or more in each lane. Lanes are neighbours in a row of tiles, so the engine model's cycles hold for rows whose
         tiles fill the lanes; others leave some idle at their end.
         """
         settings = self.settings(shape)
         rows = 1 if shape.pointwise else self.circuit.t
         tiles = (settings["windows"] - 1) * settings["tiles"] + settings["last_tiles"]
         return tiles * rows * settings["channel_groups"] * settings["filter_groups"]
+
+    def in_time(self, shape: LayerShape) -> bool:
+        """Return whether the rows of a window, a word in a cycle, take no longer than its sums."""
+        settings = self.settings(shape)
+        if shape.pointwise:
+            return True
+        tiles, filter_groups = settings["tiles"], settings["filter_groups"]
+        return self.circuit.m * (tiles + 1) <= filter_groups * tiles * self.circuit.t
 
 
 def accelerator(
