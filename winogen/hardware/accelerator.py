@@ -144,9 +144,10 @@ class Accelerator:
     def cycles(self, shape: LayerShape) -> int:
         """Return the cycles from a layer's first products to its last, where nothing has to wait.
 
-        Rows of the input come in time if ``in_time`` says so, filters that are not resident if a
-        row has f_o tiles or more in each lane. Lanes are neighbours in a row of tiles, so the engine model's cycles hold for rows whose
-        tiles fill the lanes; others leave some idle at their end.
+        Rows of the input come in time if `in_time` says so, filters that are not resident if a row
+        has f_o tiles or more in each lane. Lanes are neighbours in a row of tiles, so the engine
+        model's cycles hold for rows whose tiles fill the lanes; others leave some idle at their
+        end.
         """
         settings = self.settings(shape)
         rows = 1 if shape.pointwise else self.circuit.t
@@ -156,7 +157,7 @@ class Accelerator:
     def in_time(self, shape: LayerShape) -> bool:
         """Return whether the rows of a window, a word in a cycle, take no longer than its sums."""
         settings = self.settings(shape)
-        if shape.pointwise:
+        if shape.pointwise or settings["windows"] == 1:
             return True
         tiles, filter_groups = settings["tiles"], settings["filter_groups"]
         return self.circuit.m * (tiles + 1) <= filter_groups * tiles * self.circuit.t
