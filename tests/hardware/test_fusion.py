@@ -47,6 +47,18 @@ def test_the_ring_of_rows_is_enough_and_none_too_large(engine, padding):
     assert overwritten(engine, (24, 24), padding, rows - 1)
 
 
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("engine", [Engine(1, 4, 1, 1), Engine(1, 6, 1, 1), Engine(1, 5, 1, 1)])
+def test_no_tile_waits_longer_than_for_the_last_output_that_it_sees(engine, padding):
+    size = (13, 18)
+    first = engine.mapping((1, 1, *size), (1, 1, 3, 3), padding=1)
+    second = engine.mapping((1, 1, *size), (1, 1, 3, 3), padding=padding)
+    fusion, m = fused(first, second), engine.m
+    for tile in np.ndindex(*(part.tiles for part in second.parts)):
+        last = [min(k * m - padding + m + 1, side - 1) for k, side in zip(tile, size)]
+        assert fusion.after(*tile) == tuple(place // m for place in last)
+
+
 def test_what_cannot_be_fused_says_why():
     engine = Engine(16, 4, 16, 2)
     layer = engine.mapping((1, 8, 8, 8), (8, 8, 3, 3), padding=1)

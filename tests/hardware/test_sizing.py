@@ -43,6 +43,20 @@ def test_a_layer_counts_as_often_as_the_net_has_it():
     assert once.operands == (10, 12) and once.storage == 512 + 1024 + 4 * 16 * 8
 
 
+def test_exact_operands_take_more_bytes_and_larger_multipliers():
+    engine, deep = Engine(8, 4, 8, 1), NET[:1]
+    rounded, exact = (
+        sized(engine, Counter(deep), Demands(multipliers=256, exact=exact))
+        for exact in (False, True)
+    )
+    assert rounded.area == 256 and exact.area == 256 * 10 * 12
+    weights = 32 * 48 * 16
+    assert exact.bytes - rounded.bytes == weights * 12 // 8 - weights
+    assert exact.storage == 512 * 10 // 16 + 1024 * 12 // 8 + 4 * 16 * 8
+    pointwise = (sized(engine, Counter(NET[1:]), Demands(256, exact=one)) for one in (False, True))
+    assert len({one.bytes for one in pointwise}) == 1  # nothing is transformed
+
+
 def test_a_slow_memory_bounds_the_time():
     engine = Engine(8, 4, 8, 1)
     fast, slow = (

@@ -56,6 +56,8 @@ def test_row_stationary_moves_no_word_for_each_product():
     assert [min(row) for row in found.values()] == [1, 1, 1, 9]
     assert found["IS"].inputs == 64 * 9 and found["OS"].sums == 64 * 9
     assert found["WS"].weights == 56 * 56
+    halved = layer((1, 64, 56, 56), (64, 64, 3, 3), padding=1, stride=2)
+    assert reuse(halved, "IS").inputs == 64 * 9 / 4 and reuse(halved, "RS").inputs == 9 / 4
     with pytest.raises(InvalidValue, match="dataflow: got 'NS'"):
         reuse(one, "NS")
 
