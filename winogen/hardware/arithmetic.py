@@ -106,10 +106,10 @@ def held_channels(
     >>> held_channels(winograd(4, 3, "x, x-1, x+1, x^2+1, inf"))
     910
     """
-    made, r = integers(algorithm), algorithm.r
+    exact, r = integers(algorithm), algorithm.r
     byte = signed(check_bits("bits", bits))
     taps = prod(kernel or (r, r))
-    return made.channels(byte, byte, check_bits("sums", sums, 64), axes) * r**axes // taps
+    return exact.channels(byte, byte, check_bits("sums", sums, 64), axes) * r**axes // taps
 
 
 def rounded_channels(bits: int = 8, sums: int = 32) -> int:

@@ -65,11 +65,11 @@ class Utilisation(NamedTuple):
 
 def utilisations(net: str, engine: Engine, layout: str = "pieces") -> list[Utilisation]:
     """Return the utilisation layer by layer, equal layers once, in the order of the net."""
-    found: dict[Mapping, int] = {}
+    counts: dict[Mapping, int] = {}
     for one in mappings(net, engine, layout):
-        found[one] = found.get(one, 0) + 1
+        counts[one] = counts.get(one, 0) + 1
     return [
-        Utilisation(count, _name(one), one.cycles, one.utilisation) for one, count in found.items()
+        Utilisation(count, _name(one), one.cycles, one.utilisation) for one, count in counts.items()
     ]
 
 

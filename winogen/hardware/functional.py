@@ -86,17 +86,17 @@ def _whole(name: str, value: Any, bits: int) -> np.ndarray:
 class _Layer:
     """The data of a layer on an engine: transformed inputs and filters, and the sums."""
 
-    def __init__(self, mapping: Mapping, made: Integral, bits: int):
+    def __init__(self, mapping: Mapping, exact: Integral, bits: int):
         self.mapping, self.bits = mapping, bits
         self.layer, self.engine = mapping.problem.layer, mapping.engine
         one = np.eye(self.engine.T, dtype=np.int64)
         # Of an axis that is not transformed T outputs are T inputs, times the only tap.
         self.bt, self.g, self.at = zip(*(
-            (np.array(made.bt), np.array(made.g), np.array(made.at)) if part.taps > 1
+            (np.array(exact.bt), np.array(exact.g), np.array(exact.at)) if part.taps > 1
             else (one, np.ones((self.engine.T, 1), np.int64), one)
             for part in mapping.parts
         ))  # fmt: skip
-        scale = made.scale ** sum(part.taps > 1 for part in mapping.parts)
+        scale = exact.scale ** sum(part.taps > 1 for part in mapping.parts)
         power = (scale & -scale).bit_length() - 1
         self.odd, self.power = scale >> power, power
 
@@ -231,11 +231,11 @@ def _tap(axis: Axis, part: Part, phase: int, at: int) -> int:
 
 def _taps(axis: Axis, part: Part) -> np.ndarray:
     """(pieces, taps): which tap of the filter each is; the number of taps for none."""
-    places = [
+    indices = [
         [_tap(axis, part, phase, first + k) for k in range(part.taps)]
         for phase, first in _firsts(axis, part)
     ]
-    return np.minimum(places, axis.kernel)
+    return np.minimum(indices, axis.kernel)
 
 
 def _seen(axis: Axis, part: Part, outputs: int) -> np.ndarray:
@@ -263,12 +263,12 @@ def _seen(axis: Axis, part: Part, outputs: int) -> np.ndarray:
 def _written(axis: Axis, part: Part, outputs: int) -> np.ndarray:
     """(tiles, outputs of a tile): which output each is; the number of outputs for none."""
     step = axis.dilation if part.taps > 1 else 1
-    places = [
+    indices = [
         [first + (part.outputs * tile + n) * step for n in range(part.outputs)]
         for first, tiles in _maps(axis, part, outputs)
         for tile in range(tiles)
     ]
-    return np.minimum(places, outputs)
+    return np.minimum(indices, outputs)
 
 
 def _maps(axis: Axis, part: Part, outputs: int) -> list[tuple[int, int]]:

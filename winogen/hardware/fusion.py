@@ -66,9 +66,9 @@ def fused(first: Mapping, second: Mapping) -> Fusion:
             "and dilation 1"
         )
     seen = (second.problem.batch, layer.channels, *second.problem.size)
-    made = (out.batch, out.layer.filters, *first.map)
-    if seen != made:
-        raise Unsupported(f"second: got inputs {seen}; allowed: the outputs {made} of the first")
+    outputs = (out.batch, out.layer.filters, *first.map)
+    if seen != outputs:
+        raise Unsupported(f"second: got inputs {seen}; allowed: the outputs {outputs} of the first")
     if max(out.layer.dilation) > 1:
         raise Unsupported(f"first: got dilation {out.layer.dilation}; allowed: 1")
     m = first.engine.m

@@ -167,11 +167,11 @@ def layers(net: str, connected: bool = False) -> tuple[Problem, ...]:
     """
     from winogen.conv.problem import Layer
 
-    made = []
+    problems = []
     for channels, size, filters, kernel, stride, padding in NETS[choice("net", net, (*NETS,))]():
         if size == 1 and not connected:
             continue
         taps = kernel if isinstance(kernel, tuple) else (kernel, kernel)
         layer = Layer.of((filters, channels, *taps), "float32", stride=stride, padding=padding)
-        made.append(layer.problem((1, channels, size, size)))
-    return tuple(made)
+        problems.append(layer.problem((1, channels, size, size)))
+    return tuple(problems)

@@ -28,12 +28,12 @@ def net_layers(name_or_file: str) -> list[Problem]:
     if Path(name_or_file).suffix == ".onnx":
         from winogen.onnx.report import convolutions
 
-        found = [problem for problem in convolutions(name_or_file) if problem.layer.rank < 3]
-        if not found:
+        problems = [problem for problem in convolutions(name_or_file) if problem.layer.rank < 3]
+        if not problems:
             raise InvalidValue(
                 f"net: got {name_or_file}, without convolutions of one or two axes; allowed: some"
             )
-        return found
+        return problems
     if name_or_file not in layer_sets() and Path(name_or_file).suffix != ".json":
         sets = ", ".join(one for one in layer_sets() if one not in NETS)
         raise InvalidValue(

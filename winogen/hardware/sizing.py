@@ -204,8 +204,8 @@ def best_mapping(
 @lru_cache(maxsize=256)
 def operand_bits(engine: Engine, bits: int) -> tuple[int, int]:
     """Return the bits of transformed inputs and filters of so many bits, if none is lost."""
-    made, inputs = integers(transform(engine)), signed(bits)
-    return made.operands("input", inputs).bits, made.operands("filter", inputs).bits
+    exact, inputs = integers(transform(engine)), signed(bits)
+    return exact.operands("input", inputs).bits, exact.operands("filter", inputs).bits
 
 
 def sized(
@@ -255,7 +255,7 @@ def front(
     demands, counted = demands.check(), Counter(layers)
     if not counted:
         raise InvalidValue("layers: got none; allowed: a net with a convolution")
-    found: list[Sized] = []
+    candidates: list[Sized] = []
     refused: dict[str, str] = {}
     problem: Unsupported | None = None
     some = list(engines(demands.multipliers))
@@ -263,14 +263,14 @@ def front(
         step(number, len(some), str(engine))
         note = partial(refused.setdefault, algorithm_name(engine))
         try:
-            found.append(sized(engine, counted, demands, note))
+            candidates.append(sized(engine, counted, demands, note))
         except Unsupported as error:
             problem = error
-    if not found:
+    if not candidates:
         assert problem is not None
         raise problem
-    costs = [(one.seconds, one.area, one.storage, one.error or 1.0) for one in found]
-    best = [one for one, kept in zip(found, worth_having(costs, _MARGIN)) if kept]
+    costs = [(one.seconds, one.area, one.storage, one.error or 1.0) for one in candidates]
+    best = [one for one, worth in zip(candidates, worth_having(costs, _MARGIN)) if worth]
     best.sort(key=lambda one: one.seconds)
     return Front(best, refused)
 

@@ -107,8 +107,8 @@ def work(layers: Iterable[Problem]) -> Work:
     kinds = [kind(one) for one in some]
     maps = [(name, one) for name, one in zip(kinds, some) if name != "connected"]
     total = sum(one.direct_multiplications for _, one in maps)
-    found = [name for name in KINDS if any(name == other for other, _ in maps)]
-    counted = {name: [one for other, one in maps if other == name] for name in found}
+    names = [name for name in KINDS if any(name == other for other, _ in maps)]
+    counted = {name: [one for other, one in maps if other == name] for name in names}
     return Work(
         convolutions=len(maps),
         connected=len(some) - len(maps),
@@ -129,15 +129,15 @@ def intensities(layers: Sequence[Problem]) -> dict[str, tuple[float, float, floa
 
     The mean is that of all operations over all words.
     """
-    found = {}
+    ranges = {}
     for name in KINDS:
         some = [one for one in layers if kind(one) == name]
         if some:
             each = [operations_per_word(one) for one in some]
             operations = 2 * sum(one.direct_multiplications for one in some)
             mean = operations / sum(sum(words(one)) for one in some)
-            found[name] = min(each), mean, max(each)
-    return found
+            ranges[name] = min(each), mean, max(each)
+    return ranges
 
 
 class Reuse(NamedTuple):

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from winogen.hardware.sizing import Demands, Sized
 
 
-def save_front(found: Sequence[Sized], demands: Demands, net: str, path: str | Path) -> None:
+def save_front(engines: Sequence[Sized], demands: Demands, net: str, path: str | Path) -> None:
     """Draw the time of a net against the multipliers; the suffix of ``path`` is the format."""
     from winogen.hardware.sizing import algorithm_name
 
     figure, axes = new_figure(8.0, 5.2)
-    names = sorted({algorithm_name(one.engine) for one in found})
+    names = sorted({algorithm_name(one.engine) for one in engines})
     for number, (name, color, marker) in enumerate(zip(names, COLORS, MARKERS)):
         side: dict[str, Any] = {"xytext": (6, 3)}
         if number % 2 == 0:
             side = {"xytext": (-6, -9), "ha": "right"}
-        some = [one for one in found if algorithm_name(one.engine) == name]
+        some = [one for one in engines if algorithm_name(one.engine) == name]
         label = f"{name}, error {some[0].error:.1%}" if some[0].error else name
         axes.plot(
             [one.engine.multipliers for one in some], [1e3 * one.seconds for one in some],
@@ -81,11 +81,11 @@ def save_utilisation(path: str | Path, net: str | None = None) -> None:
 
 def _by_schedule(axes: Axes, nets: Sequence[str]) -> None:
     """Bars of each net and schedule, on the large engine, whose memory binds."""
-    found = {net: figures.by_schedule(net, figures.LARGE) for net in nets}
+    busy = {net: figures.by_schedule(net, figures.LARGE) for net in nets}
     width = 0.8 / len(SCHEDULES)
     for number, (name, color) in enumerate(zip(SCHEDULES, COLORS[2:])):
-        at = [place + (number - 1) * width for place in range(len(nets))]
-        axes.bar(at, [found[net][name] for net in nets], width, label=name, color=color)
+        at = [index + (number - 1) * width for index in range(len(nets))]
+        axes.bar(at, [busy[net][name] for net in nets], width, label=name, color=color)
     name_places(axes, nets)
     sram, bandwidth = figures.SRAM >> 10, figures.BANDWIDTH / 1e9
     title = f"L, {sram} KB of SRAM, {bandwidth:g} GB/s"

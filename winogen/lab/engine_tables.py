@@ -45,7 +45,7 @@ def net_work(nets: Mapping[str, Sequence[Problem]]) -> dict[str, Any]:
 
 
 def render_work(document: dict[str, Any]) -> str:
-    """Return what `net_work` found as tables."""
+    """Return the document of `net_work` as tables."""
     return "\n".join(_work_lines(document))
 
 
@@ -135,7 +135,7 @@ def _of_engine(engine: Engine) -> dict[str, Any]:
 
 
 def render_figures(document: dict[str, Any]) -> str:
-    """Return what `engine_figures` found as tables."""
+    """Return the document of `engine_figures` as tables."""
     return "\n".join(_figure_lines(document))
 
 
@@ -198,14 +198,14 @@ def layer_table(net: str) -> list[dict[str, Any]]:
 
 
 def render_layers(net: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Return what `layer_table` found as a table."""
-    places = [name for name in rows[0] if name not in ("layer", "times")]
+    """Return the rows of `layer_table` as a table."""
+    columns = [name for name in rows[0] if name not in ("layer", "times")]
     head = ["layer", "times", *(f"{name} {what}" for name in figures.ENGINES
                                 for what in ("cycles", "busy", "best"))]  # fmt: skip
     lines = [head]
     for row in rows:
         cells = [row["layer"], str(row["times"])]
-        for plain, best in zip(places[::2], places[1::2]):
+        for plain, best in zip(columns[::2], columns[1::2]):
             cells += [str(row[plain]["cycles"]), f"{row[plain]['utilisation']:.2f}",
                       str(row[best]["cycles"])]  # fmt: skip
         lines.append(cells)
