@@ -3,13 +3,14 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from codegen.verilog_tools import linted, need, simulated
 
 from winogen.algebra import cook_toom
-from winogen.errors import Unsupported
+from winogen.errors import InvalidValue, Unsupported
 from winogen.hardware import Engine
 from winogen.hardware.accelerator import LayerShape, accelerator
 from winogen.hardware.emulation import ByteLayer, convolved, finish, finished, quantised
@@ -206,6 +207,41 @@ def test_what_an_engine_does_not_compute_is_refused_in_a_sentence(engine, shape,
     with pytest.raises(Unsupported) as error:
         accelerator(Engine(*engine), shape)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"x": np.full((2, 4, 4), 200)}, "x: got 200 .. 200; allowed: -128 .. 127"),
+        ({"x": np.zeros((2, 4, 4))}, "x: got float64; allowed: integers"),
+        ({"x": np.zeros((4, 4), int)}, "x: got the shape (4, 4); allowed: 3 axes"),
+        ({"x": np.zeros((3, 4, 4), int)},
+         "weight: got the shape (2, 2, 3, 3); allowed: (M, 3, r, r)"),
+        ({"bias": np.zeros(3, int)}, "bias: got the shape (3,); allowed: (2,)"),
+        ({"in_zero": 200}, "in_zero: got 200; allowed: -128 .. 127"),
+    ],
+)  # fmt: skip
+def test_a_layer_that_is_none_is_refused(changed, message):
+    plain = {
+        "x": np.zeros((2, 4, 4), int), "weight": np.zeros((2, 2, 3, 3), int), "padding": 1,
+        "bias": np.zeros(2, int), "multiplier": np.ones(2),
+    }  # fmt: skip
+    with pytest.raises(InvalidValue) as error:
+        ByteLayer(**{**plain, **changed})
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"multiplier": np.array([1.0, 70000.0])}, "multiplier: "),
+        ({"bias": np.array([0, 2**60])}, "bias: "),
+    ],
+)
+def test_scales_beyond_their_words_are_refused(changed, message):
+    layer = replace(random_layer(LayerShape(2, 4, 4, 2, 3, 1)), **changed)
+    with pytest.raises(InvalidValue, match=f"^{message}"):
+        finish(layer, 1, 0)
 
 
 @ARITHMETICS

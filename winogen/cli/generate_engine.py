@@ -9,7 +9,7 @@ import typer
 
 from winogen.cli.convolution import read
 from winogen.cli.options import integers
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidValue, Unsupported
 
 if TYPE_CHECKING:
     from winogen.hardware.accelerator import LayerShape
@@ -134,7 +134,14 @@ def _padding(padding: Any, taps: int) -> int:
 
 
 def _algorithm(engine: Engine, points: str | None) -> Any:
-    """F(m, r) on the points that are asked for, or None."""
+    """F(m, r) on the points that are asked for, or those of the model; raises InvalidValue."""
     from winogen.algebra import cook_toom
+    from winogen.hardware.arithmetic import transform
 
-    return None if points is None else cook_toom(engine.m, engine.r, points)
+    if points is not None:
+        return cook_toom(engine.m, engine.r, points)
+    try:
+        return transform(engine)
+    except Unsupported as error:
+        allowed = str(error).partition("allowed: ")[2]
+        raise Unsupported(f"engine: got {engine}; allowed: {allowed}; or --points") from None

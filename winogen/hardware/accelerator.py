@@ -20,6 +20,7 @@ _RESIDENT = 64  # groups of filters that hold buffers are made for
 _DEEPEST = 1 << 15  # words of a memory
 _COUNTS = (1 << 16) - 1
 _MULTIPLIERS = 1 << 14
+_LARGEST_TILE = 16
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,8 @@ def accelerator(
             f"engine: got T = {engine.T} for filters of {algorithm.r} x {algorithm.r}; allowed: at "
             f"least {2 * algorithm.r - 2}"
         )
+    if engine.T > _LARGEST_TILE:
+        raise Unsupported(f"engine: got T = {engine.T}; allowed: at most {_LARGEST_TILE}")
     if engine.multipliers > _MULTIPLIERS:
         raise Unsupported(
             f"engine: got {engine.multipliers} multipliers; allowed: at most {_MULTIPLIERS}"

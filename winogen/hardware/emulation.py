@@ -29,6 +29,7 @@ class ByteLayer:
 
     ``x``: (C, H, W) and ``weight``: (M, C, r, r), of -128 .. 127. ``bias`` (M,) integers,
     ``multiplier`` (M,) positive numbers. With ``relu`` results below ``out_zero`` become that.
+    Raises InvalidValue.
     """
 
     x: Integers
@@ -39,6 +40,29 @@ class ByteLayer:
     in_zero: int = 0
     out_zero: int = 0
     relu: bool = False
+
+    def __post_init__(self) -> None:
+        filters = len(self.weight)
+        for name, shape in (("x", 3), ("weight", 4)):
+            array = np.asarray(getattr(self, name))
+            if array.ndim != shape or not array.size:
+                raise InvalidValue(f"{name}: got the shape {array.shape}; allowed: {shape} axes")
+            if array.dtype.kind not in "iu":
+                raise InvalidValue(f"{name}: got {array.dtype}; allowed: integers")
+            if array.min() < BYTE.low or array.max() > BYTE.high:
+                raise InvalidValue(f"{name}: got {array.min()} .. {array.max()}; allowed: {BYTE}")
+        if self.weight.shape[1] != self.x.shape[0] or self.weight.shape[2] != self.weight.shape[3]:
+            raise InvalidValue(
+                f"weight: got the shape {self.weight.shape}; allowed: (M, {self.x.shape[0]}, r, r)"
+            )
+        for name in ("bias", "multiplier"):
+            if np.shape(getattr(self, name)) != (filters,):
+                raise InvalidValue(
+                    f"{name}: got the shape {np.shape(getattr(self, name))}; allowed: ({filters},)"
+                )
+        for name in ("in_zero", "out_zero"):
+            if not BYTE.low <= getattr(self, name) <= BYTE.high:
+                raise InvalidValue(f"{name}: got {getattr(self, name)}; allowed: {BYTE}")
 
     @cached_property
     def padded(self) -> Integers:
@@ -181,14 +205,15 @@ def finish(layer: ByteLayer, unit: Any, zeros: Integers) -> Finish:
         shift += 1
     scale = np.rint(factor * 2.0**shift).astype(np.int64)
     bias = np.asarray(layer.bias, np.float64) * layer.multiplier + layer.out_zero + 0.5
-    offset = np.floor(bias * 2.0**shift).astype(np.int64) - scale * zeros
     if scale.min() < 0 or scale.max() >> SCALE_BITS:
         raise InvalidValue(
             f"multiplier: got {layer.multiplier!r:.60}; allowed: 0 or more, and less than "
             "2^16 times what 1 of a sum stands for"
         )
-    if np.abs(offset).max() >> (SUM_BITS + SCALE_BITS - 1):
+    offset = np.floor(bias * 2.0**shift) - scale * zeros  # of 48 bits, which a float64 holds
+    if np.abs(offset).max() >= 1 << (SUM_BITS + SCALE_BITS - 1):
         raise InvalidValue(f"bias: got {layer.bias!r:.60}; allowed: integers of 32 bits")
+    offset = offset.astype(np.int64)
     return Finish(scale, offset, shift)
 
 
