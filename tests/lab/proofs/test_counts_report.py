@@ -67,11 +67,17 @@ def test_all_that_is_waited_for_is_told(monkeypatch):
     monkeypatch.setattr(report, "GRID", ((2, 3), (2, 2)))
     monkeypatch.setattr(report, "BEST_KNOWN", {})
     monkeypatch.setattr(report, "_TWO_DIMENSIONAL", ())
+    monkeypatch.setattr(report, "ADDERS", ("f2_2",))
+    monkeypatch.setattr(report, "SQUARE", ())
     steps = []
     page = report.operation_counts_table(1, lambda *step: steps.append(step))
     assert "| F(2, 2) | input |" in page
     assert steps[:2] == [(0, 2, "F(2, 3)"), (1, 2, "F(2, 2)")]
-    proofs = steps[2:-1]
+    assert "| `f2_2` | B^T | 2 | 2 |" in page
+    proofs = steps[2:-2]
     assert [done for done, _, _ in proofs] == list(range(len(proofs)))
     assert all(name.startswith("proof for ") for _, _, name in proofs)
-    assert steps[-1] == (len(proofs), len(proofs), "programs in two dimensions")
+    assert [name for _, _, name in steps[-2:]] == [
+        "programs in two dimensions",
+        "programs of adders",
+    ]

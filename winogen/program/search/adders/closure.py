@@ -15,13 +15,14 @@ class Closure:
 
     def __init__(self, forms: Forms, values: Iterable[int] = ()) -> None:
         self.forms = forms
-        self.values = set(forms.units)
-        self.multiples: dict[int, int] = {}  # shifted value of either sign -> value
+        made = dict.fromkeys(values)
         for unit in forms.units:
-            self._list(unit)
-        self.sums: dict[int, set[tuple[int, int]]] = {}
-        for value in values:
-            self.add(value)
+            made.pop(unit, None)
+        self.values = {*forms.units, *made}
+        self.multiples: dict[int, int] = {}  # shifted value of either sign -> value
+        for value in (*forms.units, *made):
+            self._list(value)
+        self.sums = {value: self.sums_of(value) for value in made}
 
     def _list(self, value: int) -> None:
         for form, _, _ in self.forms.multiples(value):
@@ -32,12 +33,10 @@ class Closure:
         if value in self.values:
             return
         self.sums[value] = self.sums_of(value)
-        for target, pair in self.uses_of(value):
+        for target, pair in self.uses_of(value, self.sums):
             self.sums[target].add(pair)
         self.values.add(value)
         self._list(value)
-        # 2^k v - v and the like
-        self.sums[value].discard((value, value))
 
     def remove(self, value: int) -> None:
         """Forget a value."""
@@ -60,12 +59,12 @@ class Closure:
                     found.add((member, other) if member < other else (other, member))
         return found
 
-    def uses_of(self, value: int) -> list[tuple[int, tuple[int, int]]]:
-        """(member, pair) for all pairs of a new value and a member whose sum a member is."""
+    def uses_of(self, value: int, among: Iterable[int]) -> list[tuple[int, tuple[int, int]]]:
+        """(member, pair) for all pairs of a new value and a member whose sum is one ``among``."""
         found = []
         get = self.multiples.get
         own = {form for form, _, _ in self.forms.multiples(value)}
-        for target in self.sums:
+        for target in among:
             for form in own:
                 rest = target - form
                 other = get(rest)
@@ -103,3 +102,24 @@ def levels(
         waiting = left
         k += 1
     return level
+
+
+def further(level: Mapping[int, int], sums: Sums, depth: int | None) -> dict[int, int]:
+    """Return levels of values that can be computed of others, which may not be the least."""
+    known = dict(level)
+    waiting = list(sums)
+    while waiting:
+        left = []
+        for value in waiting:
+            there = (
+                1 + max(known[a], known[b]) for a, b in sums[value] if a in known and b in known
+            )
+            least = min(there, default=None)
+            if least is not None and (depth is None or least <= depth):
+                known[value] = least
+            else:
+                left.append(value)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return known

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Collection
 
-from winogen.program.search.adders.closure import Closure, levels
+from winogen.program.search.adders.closure import Closure, further
 from winogen.program.search.adders.forms import Forms
 
 Weight = Callable[[int], int]  # what a value costs
@@ -142,13 +142,10 @@ def _substitute(
                 break
     best: tuple[int, int] | None = None
     for new in options:
-        sums = dict(closure.sums)
-        del sums[gone]
-        sums[new] = closure.sums_of(new)
-        for target, pair in closure.uses_of(new):
-            if target in sums:
-                sums[target] = {*sums[target], pair}
-        reached = levels(closure.forms.units, sums, (), depth)
+        sums = {new: closure.sums_of(new), **{value: closure.sums[value] for value in missing}}
+        for target, pair in closure.uses_of(new, missing):
+            sums[target] = {*sums[target], pair}
+        reached = further(level, sums, depth)
         if all(target in reached for target in targets):
             saved = weight(gone) + sum(weight(v) for v in missing if v not in reached)
             if best is None or weight(new) - saved < weight(best[0]) - best[1]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from winogen.program.widths import Range, of_products
 
+_KEPT = 200_000  # weights, which searches ask for again and again
 MARGIN = 3  # bits that coefficients of values in between may have above those of the matrix
 
 
@@ -51,6 +52,7 @@ class Forms:
         self._ones = sum(1 << (self._field * j) for j in range(width))
         self.units = tuple(1 << (self._field * j) for j in range(width))
         self._bits: dict[int, int] = {}
+        self._weights: dict[int, int] = {}
         self._largest: dict[int, int] = {}
 
     def encode(self, row: Sequence[int]) -> int:
@@ -110,7 +112,14 @@ class Forms:
 
     def weight(self, form: int) -> int:
         """Return the signed digits of all coefficients."""
-        return sum(len(signed_digits(c)) for c in self.decode(form))
+        found = self._weights.get(form)
+        if found is None:
+            if len(self._weights) > _KEPT:
+                self._weights.clear()
+            # A number and three times it differ in as many bits as it has digits.
+            found = sum((c ^ 3 * c).bit_count() for c in map(abs, self.decode(form)))
+            self._weights[form] = found
+        return found
 
     def digits(self, form: int) -> list[tuple[int, int, int]]:
         """Return a form as (unit, shift, sign) of each of its signed digits."""

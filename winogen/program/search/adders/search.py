@@ -15,10 +15,13 @@ from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.emit import emit
 from winogen.program.search.adders.exchange import Weight, exchange, prune
 from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.rebuilding import rebuild
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
 from winogen.program.search.adders.transposing import transposed
 from winogen.program.search.lower import Names
+from winogen.program.search.passes import rename
+from winogen.program.search.schedule import schedule
 from winogen.program.widths import signed
 
 if TYPE_CHECKING:
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
 Objective: TypeAlias = Literal["adders", "bits"]
 OBJECTIVES = ("adders", "bits")
 _CHANCES = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.7, 0.7), (0.9, 0.4), (0.5, 0.9))
-_STARTS = 48  # sets that are made of the matrix
-_BEST = 4  # of them whose members are exchanged
-_MOVES = 250
+_STARTS = 64  # sets that are made of the matrix
+_BEST = 3  # of them that are improved, twice: rebuilt so many times, then so many exchanges
+_REBUILDS, _MOVES = 75, 100
 
 
 def adder_program(
@@ -59,11 +62,11 @@ def adder_program(
 
     >>> print(adder_program([[4, 0, -5, 0, 1], [0, 7, 0, 7, 0]]))
     t0 = d0 - d2
-    t1 = d1 + d3
-    t2 = d4 - d2
-    t3 = 8*t1
-    v1 = t3 - t1
-    v0 = t2 + 4*t0
+    t1 = d4 - d2
+    v0 = t1 + 4*t0
+    t2 = d1 + d3
+    t3 = 8*t2
+    v1 = t3 - t2
     outputs: v0, v1
     """
     if objective not in OBJECTIVES:
@@ -121,11 +124,14 @@ def _search(
     best: list[tuple[tuple[int, ...], Program]] = []
     for k, values in enumerate(sets[:_BEST]):
         rng = random.Random(f"exchange {k}")
-        heat = 4.0 if by_bits else 30.0
-        found = exchange(Closure(forms, values), targets, depth, weight, rng, _MOVES, heat)
-        program = emit(forms, rows, found, depth, free_signs, names, price)
+        for heat in (4.0 if by_bits else 30.0, 0.0):
+            values = rebuild(forms, values, targets, depth, weight, rng, _REBUILDS)
+            closure = Closure(forms, values)
+            values = sorted(exchange(closure, targets, depth, weight, rng, _MOVES, heat))
+        program = emit(forms, rows, values, depth, free_signs, names, price)
         best.append((price(program), program))
-    program = min(best, key=lambda one: one[0])[1]
+    program = schedule(min(best, key=lambda one: one[0])[1])
+    program = rename(program, names.outputs, names.temporaries)
     computed = matrix
     if free_signs:
         computed = tuple(map(_signed_as, matrix, program.to_matrix()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
@@ -29,15 +29,21 @@ class Row:
 
 class _Sharing:
     def __init__(
-        self, forms: Forms, rows: list[Row], rng: random.Random, by_bits: bool, noise: float
+        self,
+        forms: Forms,
+        rows: list[Row],
+        rng: random.Random,
+        by_bits: bool,
+        noise: float,
+        given: Mapping[int, int],
     ) -> None:
         self.forms, self.rows, self.rng = forms, rows, rng
         self.by_bits, self.noise = by_bits, noise
-        self.level = dict.fromkeys(forms.units, 0)
+        self.level = dict.fromkeys(forms.units, 0) | dict(given)
         for row in rows:
             self.level.setdefault(row.value, row.depth)
         self.own = {row.value for row in rows}  # values that will be there anyway
-        self.made: set[int] = set()
+        self.made: set[int] = set(given)
         self._pairs: dict[tuple[int, int, int, int], tuple[int, int, int]] = {}
         self.found = [self._count(row) for row in rows]
         self.total: Counter[int] = Counter()
@@ -152,6 +158,10 @@ def share(
     rng: random.Random,
     by_bits: bool = False,
     noise: float = 0.3,
+    given: Mapping[int, int] | None = None,
 ) -> set[int]:
-    """Return the values that compute all rows. The rows' terms are used up."""
-    return _Sharing(forms, rows, rng, by_bits, noise).run() - set(forms.units)
+    """Return the values that compute all rows. The rows' terms are used up.
+
+    ``given``: levels of values that are there already.
+    """
+    return _Sharing(forms, rows, rng, by_bits, noise, given or {}).run() - set(forms.units)

@@ -7,7 +7,7 @@ be another one and a short rest. Which is done, and in which order, chance decid
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from winogen.program.search.adders.forms import Forms
 from winogen.program.search.adders.sharing import Digit, Row
@@ -43,8 +43,8 @@ def split(
             bound[part] = min(below, bound.get(part, below))
             if part not in forms.units and part not in rows and part not in waiting:
                 waiting.append(part)
-    _chain(forms, waiting, rows, rng, differences)
-    return _bounded(forms, rows, bound)
+    chain(forms, waiting, rows, rng, differences)
+    return bounded(forms, rows, bound)
 
 
 def _halves(
@@ -68,28 +68,49 @@ def _halves(
     return p, q, [e[0], o[0]], {p: [e, o], q: [e, (o[0], o[1], -o[2])]}
 
 
-def _chain(
+def chain(
     forms: Forms,
     waiting: Iterable[int],
     rows: dict[int, list[Digit]],
     rng: random.Random,
     differences: float,
+    given: Collection[int] = (),
 ) -> None:
-    """Give every value its digits, or those of what it differs by from one that has them."""
+    """Give every value its digits, or those of what it differs by from one that has them.
+
+    ``given``: values that are there already.
+    """
     cheap = {value: (forms.weight(value), forms.digits(value)) for value in waiting}
+
+    def compare(value: int) -> None:
+        multiples = list(forms.multiples(value))
+        for other in sorted(cheap):
+            if rng.random() >= differences:
+                continue
+            for form, shift, sign in multiples:
+                cost = 1 + forms.weight(other - form)
+                if cost < cheap[other][0] or (cost == cheap[other][0] and rng.random() < 0.3):
+                    digits = forms.digits(other - form)
+                    cheap[other] = (cost, [(value, shift, sign), *digits])
+
+    for value in given:
+        compare(value)
     while cheap:
         value = min(sorted(cheap), key=lambda v: cheap[v][0] + rng.random())
         rows[value] = cheap.pop(value)[1]
-        for other in sorted(cheap):
-            for form, shift, sign in forms.multiples(value):
-                rest = other - form
-                cost = 1 + forms.weight(rest)
-                if cost < cheap[other][0] and rng.random() < differences:
-                    cheap[other] = (cost, [(value, shift, sign), *forms.digits(rest)])
+        compare(value)
 
 
-def _bounded(forms: Forms, rows: dict[int, list[Digit]], bound: dict[int, int]) -> list[Row] | None:
-    """The rows with the level of each, or None where the terms of one do not fit into its."""
+def bounded(
+    forms: Forms,
+    rows: dict[int, list[Digit]],
+    bound: dict[int, int],
+    given: Mapping[int, int] | None = None,
+) -> list[Row] | None:
+    """Return rows with the level of each, or None where the terms of one do not fit into its.
+
+    ``given``: levels of values that are there already.
+    """
     order: list[int] = []
     seen: set[int] = set()
 
@@ -108,12 +129,13 @@ def _bounded(forms: Forms, rows: dict[int, list[Digit]], bound: dict[int, int]) 
                 below = bound.get(value, UNBOUNDED) - 1
                 bound[term[0]] = min(below, bound.get(term[0], below))
     made = []
+    there = given or {}
     for value in order:
-        depth = bound[value]
+        depth = bound.get(value, UNBOUNDED)
         if depth < 1 and len(rows[value]) > 1:
             return None
-        taken = sum(1 << bound[term[0]] if term[0] in rows else 1 for term in rows[value])
-        if taken > 1 << depth:
+        levels = (bound[v] if v in rows else there.get(v, 0) for v, _, _ in rows[value])
+        if sum(1 << level for level in levels) > 1 << depth:
             return None
         made.append(Row(value, rows[value], depth))
     return made
