@@ -1,5 +1,6 @@
 """adder_program: the figures it has to reach, its limits of depth, and that it can be trusted."""
 
+import random
 import subprocess
 import sys
 
@@ -14,7 +15,12 @@ from winogen.fixed import integral
 from winogen.program import Program, Statement, Term, adder_program
 from winogen.program.adders import adder_bits, adder_depth, adders, of_shifts
 from winogen.program.search.adders import search
+from winogen.program.search.adders.closure import Closure
+from winogen.program.search.adders.exchange import exchange
 from winogen.program.search.adders.forms import Forms, signed_digits
+from winogen.program.search.adders.rebuilding import rebuild
+from winogen.program.search.adders.sharing import share
+from winogen.program.search.adders.splitting import split
 from winogen.program.widths import signed
 
 BYTE = signed(8)
@@ -23,6 +29,7 @@ KNOWN = {
     (2, 3, "0,1,-1,inf"): (4, 3, 4),
     (4, 3, "0,1,-1,2,-2,inf"): (12, 6, 12),
 }
+FULL = {name: getattr(search, name) for name in ("_STARTS", "_BEST", "_REBUILDS", "_MOVES")}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,7 +38,8 @@ def short_searches():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "_STARTS", 16)
         patch.setattr(search, "_BEST", 1)
-        patch.setattr(search, "_MOVES", 60)
+        patch.setattr(search, "_REBUILDS", 8)
+        patch.setattr(search, "_MOVES", 20)
         yield
 
 
@@ -73,9 +81,40 @@ def test_a_depth_is_kept(matrix):
 @pytest.mark.parametrize("m, r, points", KNOWN)
 def test_known_matrices_take_few_adders(m, r, points):
     made = integral(cook_toom(m, r, points))
-    programs = [adder_program(rows) for rows in made.matrices.values()]
-    assert tuple(map(adders, programs)) <= KNOWN[m, r, points]
-    assert all(a <= b for a, b in zip(map(adders, programs), KNOWN[m, r, points]))
+    found = [adders(adder_program(rows)) for rows in made.matrices.values()]
+    assert all(a <= b for a, b in zip(found, KNOWN[m, r, points]))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("m, most", [(4, (24, 10, 26)), (6, (26, 9, 26))])
+def test_default_points_take_few_adders(m, most, monkeypatch):
+    for name, value in FULL.items():
+        monkeypatch.setattr(search, name, value)
+    made = integral(cook_toom(m, 3))
+    found = [
+        adders(adder_program(rows, bits=9, free_signs=kind != "output"))
+        for kind, rows in made.matrices.items()
+    ]
+    assert all(a <= b for a, b in zip(found, most))
+
+
+def test_exchanges_and_rebuilding_save_adders():
+    """Each of them, of what sharing pairs of digits alone finds for B^T of F(4, 3)."""
+    rows = integral(cook_toom(4, 3)).bt
+    forms = Forms(len(rows[0]), max(abs(c) for row in rows for c in row), BYTE)
+    targets = {forms.value(forms.encode(row)) for row in rows} - set(forms.units)
+    start = split(forms, targets, None, random.Random(0), 0.0, 0.0)
+    values = sorted(share(forms, start, random.Random(0), noise=0.0))
+
+    def weight(value):
+        return 1
+
+    for improved in (
+        exchange(Closure(forms, values), targets, None, weight, random.Random(0), 60),
+        rebuild(forms, values, targets, None, weight, random.Random(0), 30),
+    ):
+        assert len(improved) < len(values) - 1
+        assert targets <= set(Closure(forms, improved).levels())
 
 
 def test_the_adder_of_a_product_is_saved_by_sharing_its_digits():
