@@ -36,7 +36,7 @@ Rows: TypeAlias = tuple[tuple[int, ...], ...]
 BITS = 8  # of inputs
 LARGEST = 8  # n = m + r - 1
 # (method, depth beyond the least): da4ml's ways to search; no other finds fewer adders here.
-_WAYS = tuple(product(("wmc", "mc", "wmc-dc", "mc-dc", "wmc-pdc", "mc-pdc"), (-1, 0, 1, 2, 3)))
+_WAYS = tuple(product(("wmc", "mc", "wmc-dc", "mc-dc", "wmc-pdc", "mc-pdc"), (-1, 0, 1, 2, 3, 4)))
 
 
 class Cost(NamedTuple):
@@ -109,10 +109,13 @@ def has_da4ml() -> bool:
 
 
 @lru_cache(maxsize=512)
-def da4ml(matrix: Rows, ways: tuple[tuple[str, int], ...] = _WAYS) -> tuple[Cost, ...]:
+def da4ml(
+    matrix: Rows, ways: tuple[tuple[str, int], ...] = _WAYS, sizes: tuple[int, ...] = (-1, 1)
+) -> tuple[Cost, ...]:
     """What da4ml's graphs cost, those that no other beats in all three; negations are free there.
 
-    Each graph is run on the columns of the identity and compared with the matrix.
+    ``sizes``: how it weighs adders while it searches, -1 by their number, 1 by their bits. Each
+    graph is run on the columns of the identity and compared with the matrix.
     """
     import numpy as np
     from da4ml.cmvm import solve
@@ -120,7 +123,7 @@ def da4ml(matrix: Rows, ways: tuple[tuple[str, int], ...] = _WAYS) -> tuple[Cost
     given = signed(BITS)
     kernel = np.array(matrix, np.float32).T.copy()
     found = set()
-    for (method, depth), size in product(ways, (-1, 1)):
+    for (method, depth), size in product(ways, sizes):
         graph = solve(
             kernel,
             method0=method,
@@ -196,8 +199,14 @@ In two dimensions winogen's programs run on every column, then on every row; da4
 Kronecker product of the matrix with itself, on which it may find more to share.
 """
 
-SQUARE = ("f2_3", "f4_3_classic", "f4_3_gaussian", "f3_3", "f4_3", "f6_3", "f4_5")
-_SQUARE_WAYS = (("wmc", -1), ("mc", -1), ("wmc-pdc", -1), ("wmc-dc", 1))
+SQUARE = ("f2_3", "f3_3", "f4_3_classic", "f4_3_gaussian", "f6_3")
+# Matrices are large there: the ways that found the fewest adders of smaller ones.
+_SQUARE_WAYS = (
+    *(("wmc", depth) for depth in (-1, 0, 1, 2)),
+    ("wmc-dc", 1),
+    ("mc", -1),
+    ("wmc-pdc", -1),
+)
 
 
 def part(square: Sequence[str] = SQUARE, names: Sequence[str] | None = None) -> list[str]:
@@ -230,7 +239,7 @@ def _both_axes(matrix: Rows, kind: str) -> Iterable[object]:
     kron = tuple(tuple(a * b for a in p for b in q) for p in matrix for q in matrix)
     if max(abs(c) for row in kron for c in row) >= 1 << 24:
         return "more than its constants hold", mine
-    return da4ml(kron, _SQUARE_WAYS)[0], mine
+    return da4ml(kron, _SQUARE_WAYS, (-1,))[0], mine
 
 
 def _line(*cells: object) -> str:
