@@ -47,7 +47,7 @@ def test_nothing_on_the_page_takes_more_adders_bits_or_levels_than_da4ml():
     for name, rows in table(FIRST).items():
         for symbol, (by_rows, by_pairs, theirs, ours) in rows.items():
             assert all(a <= b for a, b in zip(cost(ours), cost(theirs))), (name, symbol)
-            assert cost(ours)[0] <= int(by_pairs) <= int(by_rows), (name, symbol)
+            assert int(by_pairs) <= int(by_rows), (name, symbol)
 
 
 def test_both_axes_together_take_a_tenth_less_than_da4ml():
