@@ -13,7 +13,7 @@ EXAMPLE = "Example: winogen lab word-lengths animevideov3 --tiles 2,4 -o bits.sv
 
 def word_lengths(
     nets: list[str] = typer.Argument(
-        None, metavar="[NET]...", help="Trained nets; animevideov3, digits and residual if none."
+        None, metavar="NET", help="Trained nets; animevideov3, digits and residual if none."
     ),
     tiles: str = typer.Option("2,4,6", metavar="M,...", help="Outputs of a tile along an axis."),
     loss: float = typer.Option(

@@ -18,7 +18,7 @@ def save_plot(document: dict[str, Any], path: str | Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     nets = document["nets"]
-    figure, panels = new_panels(len(KINDS) * len(nets), 11.0, 0.8 + 3.1 * len(nets), len(nets))
+    figure, panels = new_panels(len(KINDS) * len(nets), 10.0, 0.6 + 2.4 * len(nets), len(nets))
     for number, net in enumerate(nets):
         row = panels[number * len(KINDS) : (number + 1) * len(KINDS)]
         low = net["direct"] - 12 * document["loss"]
@@ -26,7 +26,7 @@ def save_plot(document: dict[str, Any], path: str | Path) -> None:
             for place, one in enumerate(net["rows"]):
                 some = [(bits, quality) for bits, quality in one["curves"][kind] if quality > low]
                 axes.plot(
-                    *zip(*some), MARKERS[place % len(MARKERS)] + "-", markersize=4, linewidth=1,
+                    *zip(*some), MARKERS[place % len(MARKERS)] + "-", markersize=3, linewidth=1,
                     color=COLORS[place % len(COLORS)], label=one["algorithm"],
                 )  # fmt: skip
             axes.axhline(net["direct"], color=GREY, linewidth=1, linestyle="--")
@@ -34,5 +34,5 @@ def save_plot(document: dict[str, Any], path: str | Path) -> None:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(f"bits of {kind}")
         row[0].set_ylabel(f"{net['name']}, {net['unit']}")
-        row[0].legend(fontsize=7, frameon=False)
+        row[0].legend(fontsize=6.5, frameon=False)
     save(figure, path)
