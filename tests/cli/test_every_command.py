@@ -190,7 +190,8 @@ def not_files(folder):
 
 
 WRITTEN = ("output", "plot", "export", "write", "dir")
-GO_ON = ("search", "lab search-loops", "lab word-lengths")  # they read their --results, others write them
+# They read their --results, others write them.
+GO_ON = ("search", "lab search-loops", "lab word-lengths")
 READ = [
     (command, one)
     for command, known in COMMANDS.items()
