@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, MutableMapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from winogen.conv import fourier, memory, planner, stock, wisdom
+from winogen.conv import fourier, memory, planner, rankings, stock, wisdom
 from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
@@ -376,9 +376,10 @@ def chosen(
         return Spectral(problem, way, request.threads, target)
     measured, kept_to = wisdom.current(target), stock_of(target)
     try:
-        ranked = planner.ranked(
-            problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
-        )
+        most = planner.ALTERNATIVES
+        known = problem, request, target, machine
+        rank = partial(planner.ranked, *known, most, measured, kept_to)
+        ranked = rankings.kept(f"first {most}", *known, measured, kept_to, rank)
     except CompilerNotFound:
         without = fourier.instead(problem, request, machine)
         if without is None:

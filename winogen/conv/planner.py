@@ -267,14 +267,22 @@ def usual_error(layer: Layer) -> float:
 
 def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
-    channels = layer.channels // layer.groups
-    transforms = axes(layer, choice)
-    return accuracy.predicted_error(
+    return accuracy.predicted_error(*_facts(layer, choice, target))
+
+
+def recall_error(layer: Layer, choice: Choice, target: Target, error: float) -> None:
+    """Have `predicted_error` of these return what it returned in an earlier process."""
+    accuracy.recall(error, *_facts(layer, choice, target))
+
+
+def _facts(layer: Layer, choice: Choice, target: Target) -> tuple[Any, ...]:
+    """What `winogen.conv.accuracy` asks for."""
+    return (
         choice.algorithm,
         choice.precision or Precision.of(layer.dtype),
-        channels,
+        layer.channels // layer.groups,
         layer.kernel,
-        transforms,
+        axes(layer, choice),
         target,
         choice.sizes,
     )

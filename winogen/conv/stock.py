@@ -6,6 +6,7 @@ they choose can run.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
@@ -18,7 +19,8 @@ from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision, Target
-from winogen.toolchain import background, host_targets, threads
+from winogen.toolchain import background, host_targets, prebuilt, threads
+from winogen.toolchain.cache import stores
 from winogen.toolchain.compiler import lack, mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
@@ -54,6 +56,13 @@ class Stock:
     def __init__(self, reason: str = "") -> None:
         self.reason = reason  # why nothing is compiled now; "": it may be, if nothing else helps
         self._known: dict[Spec, bool] = {}
+
+    def digest(self, target: Target) -> str:
+        """Return a digest of what is at hand for a target, or for those behind it."""
+        kernels = [] if (store := next(stores(), None)) is None else store.kernels()
+        archives = [prebuilt.archives(one.name) for one in self.targets(target)]
+        kernels += [key for found in archives for archive in found for key in archive.entries]
+        return hashlib.sha256(repr((self.reason, sorted(set(kernels)))).encode()).hexdigest()
 
     def has(self, specs: Iterable[Spec]) -> bool:
         """Return whether all of these kernels are at hand."""
@@ -135,6 +144,10 @@ class _Few(Stock):
     def __init__(self, specs: frozenset[Spec]) -> None:
         super().__init__("others are not wanted")
         self._specs = specs
+
+    def digest(self, target: Target) -> str:
+        """Return a digest of these kernels."""
+        return hashlib.sha256(repr(sorted(map(repr, self._specs))).encode()).hexdigest()
 
     def _has(self, spec: Spec) -> bool:
         return spec in self._specs

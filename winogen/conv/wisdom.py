@@ -21,13 +21,14 @@ not believed; lines that are damaged, or of other versions, are skipped with a w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ class Wisdom:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all entries."""
+        return hashlib.sha256(repr(sorted(self._entries.items())).encode()).hexdigest()
 
     def entry(self, problem: Problem, request: Request, target: Target) -> Entry | None:
         """Return the entry of a problem, if the request leaves everything but a tolerance open.
@@ -243,7 +249,7 @@ def record(
     return {
         "place": place(target),
         "layer": layer_of(problem, tolerance),
-        "choice": _encoded(choice),
+        "choice": encoded(choice),
         "measured": asdict(measured),
     }
 
@@ -299,14 +305,14 @@ def _entry(record: Record) -> Entry:
     if not (0 < seconds < math.inf and 0 < planner_seconds < math.inf):
         raise ValueError("measured")
     measured = Measured(seconds, planner_seconds, _whole(given["threads"]), str(given["date"]))
-    choice, rank = _decoded(record["choice"], measured.threads), len(record["layer"]["weight"]) - 2
+    choice, rank = decoded(record["choice"], measured.threads), len(record["layer"]["weight"]) - 2
     if len(choice.tile or range(rank)) != rank or len(choice.points or range(rank)) != rank:
         raise ValueError("axes")
     return Entry(choice, measured)
 
 
-def _encoded(choice: Choice) -> Record:
-    """The fields of a choice that are not as usual; threads are those of what was measured."""
+def encoded(choice: Choice) -> Record:
+    """Return the fields of a choice that are not as usual; whoever keeps them knows the threads."""
     usual = Choice(choice.algorithm, threads=choice.threads)
     fields = {
         name: value
@@ -320,8 +326,11 @@ def _encoded(choice: Choice) -> Record:
     return json.loads(json.dumps({"algorithm": choice.algorithm, **fields}))
 
 
-def _decoded(record: Record, threads: int) -> Choice:
-    """The choice of a line. Raises ValueError, KeyError, TypeError and so on for what is none."""
+def decoded(record: Record, threads: int) -> Choice:
+    """Return the choice that was `encoded`.
+
+    Raises ValueError, KeyError, TypeError and so on for what is none.
+    """
     algorithm = record["algorithm"]
     if algorithm not in algorithms():
         raise ValueError("algorithm")

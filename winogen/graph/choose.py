@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from winogen.conv import planner, wisdom
+from winogen.conv import planner, rankings, wisdom
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
@@ -76,6 +76,24 @@ def _ways(
     known: Wisdom,
     stock: Stock | None,
 ) -> tuple[Way, ...]:
+    def candidates() -> list[Candidate]:
+        found = _found(problem, request, target, machine, most_error, known, stock)
+        return [way.candidate for way in found]
+
+    kind = f"ways {most_error}"
+    kept = rankings.kept(kind, problem, request, target, machine, known, stock, candidates)
+    return tuple(map(Way, kept, packed_bytes(kept)))
+
+
+def _found(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most_error: float | None,
+    known: Wisdom,
+    stock: Stock | None,
+) -> list[Way]:
     ranked = planner.ranked(problem, request, target, machine, wisdom=known, stock=stock)
     error = partial(error_of, problem, target=target)
 
@@ -99,7 +117,7 @@ def _ways(
             continue
         if not kept or most_error is None or error(way.candidate) <= most_error:
             kept.append(way)
-    return tuple(kept)
+    return kept
 
 
 def error_of(problem: Problem, candidate: Candidate, target: Target) -> float:

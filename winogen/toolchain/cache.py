@@ -183,6 +183,12 @@ class KernelStore:
         """Return the folder where the kernel is, or would be, published."""
         return self.root / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{key}"
 
+    def kernels(self) -> list[str]:
+        """Return the keys of all kernels that were published here."""
+        with suppress(OSError):
+            return [name.rpartition("-")[2] for name in os.listdir(self.root) if "-" in name]
+        return []
+
     def find(self, entry: Path, product: str = LIBRARY) -> Path | None:
         """Return the product in ``entry``, or None if it is missing, truncated or altered.
 

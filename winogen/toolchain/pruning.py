@@ -39,12 +39,13 @@ _FORMS = {
     "kernels": re.compile(rf"[A-Za-z0-9_.-]*-{_KEY}"),
     "failed": re.compile(rf"failed/[A-Za-z0-9_.-]*-{_KEY}"),
     "texts": re.compile(r"texts/[A-Za-z0-9_-]+"),
+    "plans": re.compile(r"plans/[0-9a-f]{64}"),
     "arrays": re.compile(r"arrays/[0-9a-f]{64}"),
     "compilers": re.compile(rf"compilers/{_KEY}\.json"),
     "locks": re.compile(r"locks/[0-9a-z]+\.lock"),
     "drafts": re.compile(
         rf"building-(unlocked|rubbish|{_KEY})-[0-9a-f]{{12}}"
-        rf"|(machine-[0-9a-z.-]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|arrays/[0-9a-f]{{64}}|compilers/{_KEY}\.json){_DRAFT}"
+        rf"|(machine-[0-9a-z.-]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|(plans|arrays)/[0-9a-f]{{64}}|compilers/{_KEY}\.json){_DRAFT}"
     ),
 }
 
@@ -111,7 +112,13 @@ def _is_text(path: Path) -> bool:
 
 
 # What else tells that something was written here.
-_CHECKS = {"kernels": _is_kernel, "failed": _is_kernel, "texts": _is_text, "arrays": _is_text}
+_CHECKS = {
+    "kernels": _is_kernel,
+    "failed": _is_kernel,
+    "texts": _is_text,
+    "plans": _is_text,
+    "arrays": _is_text,
+}
 
 
 def _size(path: Path) -> int:

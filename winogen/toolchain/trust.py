@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PARTS = ("texts", "arrays", "locks", "compilers", "failed")  # folders in a cache
+PARTS = ("texts", "plans", "arrays", "locks", "compilers", "failed")  # folders in a cache
 _ADVICE = "set WINOGEN_CACHE to a folder of your own"
 
 
