@@ -3,6 +3,8 @@
 They stand beside the package in a checkout and inside it once installed from a wheel.
 """
 
+import hashlib
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -17,3 +19,18 @@ def folder(name: str) -> Path:
     """Return the folder ``name`` ("csrc" or "transforms"), installed or in the checkout."""
     installed = _PACKAGE / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+@cache
+def code_digest(*folders: str) -> str:
+    """Return a digest of the modules in these folders of the package, not of those below them.
+
+    >>> code_digest("conv") == code_digest("conv") != code_digest("graph")
+    True
+    """
+    digest = hashlib.sha256()
+    for name in folders:
+        for path in sorted((_PACKAGE / name).glob("*.py")):
+            digest.update(f"{name}/{path.name} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

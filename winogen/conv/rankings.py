@@ -77,12 +77,8 @@ def _target(target: Target) -> str:
 @cache
 def _code() -> str:
     """A digest of the code, and of which transforms ship."""
-    digest, package = hashlib.sha256(renderer_digest().encode()), resources.package()
-    for folder in _CODE:
-        for path in sorted((package / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    digest.update((resources.folder("transforms") / "index.json").read_bytes())
-    return digest.hexdigest()
+    index = (resources.folder("transforms") / "index.json").read_bytes()
+    return renderer_digest() + resources.code_digest(*_CODE) + hashlib.sha256(index).hexdigest()
 
 
 def _record(

@@ -11,17 +11,22 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from winogen.codegen.render import renderer_digest
 from winogen.conv import wisdom
 from winogen.conv.stock import stock_of
+from winogen.errors import CacheUnavailable
+from winogen.progress import note
 from winogen.tasks.duel import Times, settled
+from winogen.tasks.limit import limit
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target, texts
+from winogen.toolchain.cache import KernelStore, cache_root
 from winogen.toolchain.disturbance import Watch
 from winogen.toolchain.machine import current
 from winogen.toolchain.machine_file import now
@@ -119,6 +124,30 @@ def keep(key: str | None, found: Mapping[str, Any], signs: Sequence[str], day: s
     """Keep what was measured, by default today; ``signs`` speak against it."""
     if key:
         texts.write(key, json.dumps({**found, "day": day or _today(), "signs": signs}))
+
+
+@contextmanager
+def alone(*facts: object) -> Iterator[bool]:
+    """Let one process after the other measure what these ``facts`` say; yield whether this waited.
+
+    Whoever waited finds what another kept, and the time counts for nothing. Nobody waits where
+    nothing is kept, or where the cache folder has no locks: then both measure.
+    """
+    key, begun = key_of("alone", *facts), 0.0
+
+    def wait() -> None:
+        nonlocal begun
+        begun = time.monotonic()
+        note("another process measures the same model: waiting for it")
+
+    with ExitStack() as stack:
+        if key:
+            with suppress(CacheUnavailable, OSError):
+                store = KernelStore(cache_root())
+                stack.enter_context(store.lock(key.partition("-")[2], wait))
+        if begun:
+            limit().extend(time.monotonic() - begun)
+        yield bool(begun)
 
 
 def recalled(key: str | None) -> dict[str, Any] | None:

@@ -27,6 +27,10 @@ class Limit:
         if self.seconds is not None:
             self._end = max(self._end - seconds, clock() + self.seconds / 2)
 
+    def extend(self, seconds: float) -> None:
+        """Leave out of count some seconds in which others worked."""
+        self._end += seconds
+
     def left(self) -> float:
         """Return the seconds for what may be left out, at least 0; infinite without a limit."""
         return max(0.0, self._end - clock())

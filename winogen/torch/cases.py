@@ -51,6 +51,7 @@ class Witness:
     near: Callable[[], list[Any]]  # see `perturbed`
     rewrites: bool = False  # whether a call writes into parameters
     seconds: float = 0.0  # of a call with the example
+    earlier: str = ""  # what an earlier process compared besides
 
     @cached_property
     def perturbed(self) -> list[Any]:
@@ -58,7 +59,25 @@ class Witness:
         return self.near()
 
     def __str__(self) -> str:
-        return ", ".join(dict.fromkeys(case.name for case in self.cases))
+        names = ", ".join(dict.fromkeys(case.name for case in self.cases))
+        return f"{names}; in an earlier process on {self.earlier}" if self.earlier else names
+
+
+def seen(model: nn.Module, calls: Calls) -> Witness:
+    """Run ``model``, a copy in evaluation mode, on the example alone; raises what it raises.
+
+    Its state and all random generators are as before, then.
+    """
+    with torch.no_grad(), restored(model) as state:
+        tensors = clones(calls.tensors)
+        versions = [tensor._version for tensor in tensors]
+        begin = limit.clock()
+        case = Case("the example", calls.tensors, *run(model, calls, tensors))
+        seconds = limit.clock() - begin
+        changes = state.changes()
+        if [tensor._version for tensor in tensors] != versions:
+            changes.append("its arguments")
+    return Witness([case], True, changes, lambda: case.leaves, False, seconds)
 
 
 def witnessed(

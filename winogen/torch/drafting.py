@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -98,26 +99,21 @@ class Drafts:
         witness: Witness,
         exclude: Collection[Any],
         options: dict[str, Any],
+        numbers: str,
+        facts: Mapping[str, str] | None = None,
     ):
+        """``numbers``: a digest of these; ``facts``: by what to make a draft again, if known."""
         self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
         self.options = options
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
         self._wrong: dict[bool, Draft] = {}  # those that must not be used, uncut or not
         self._rivals: Rivals | None = None
-        self._memory = Memory(
-            torch.__version__,
-            str(model),
-            trace.module.code,
-            [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
-            [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
-            sorted(map(str, exclude)),
-            sorted(options.items()),
-            torch.get_num_threads(),
-        )
-        self._facts = self._memory.known.facts if self._memory.known else {}
-        self._numbers = _numbers(model, trace.module, calls)
-        limit().reserve(_PROOF * witness.seconds)
+        self._memory = Memory(trace.module.code, *facts_of(model, calls, exclude, options))
+        self._facts = facts or (self._memory.known.facts if self._memory.known else {})
+        names = [node.target for node in trace.module.graph.nodes if node.op == "get_attr"]
+        constants = [attrgetter(name)(trace.module) for name in names]
+        self._numbers = numbers and digest_of(numbers, constants)
         # What an earlier process has shown of the same net with the same numbers.
         same = self._numbers and self._facts.get("numbers") == self._numbers
         self._proof: dict[str, Any] | None = json.loads(self._facts["proof"]) if same else None
@@ -131,14 +127,29 @@ class Drafts:
 
         It alone is compared with the model. Raises Untraceable.
         """
+        limit().reserve(_PROOF * self.witness.seconds)
         while True:
             with suppress(_Refuted):
-                return self._memory.settled(
-                    self.made,
-                    lambda draft: draft.lost and self._has_time(_WHOLES),
-                    lambda draft: draft.gain,
-                    self._proven_facts,
-                )
+                return self._settled()
+
+    def again(self) -> Draft | None:
+        """Return what an earlier process found of the same numbers; None if that is nothing.
+
+        It is compared on the cases of this witness, and is nothing where it differs.
+        """
+        if self._proof is None or self._memory.known is None:
+            return None
+        with suppress(_Refuted):
+            return self._settled()
+        return None
+
+    def _settled(self) -> Draft:
+        return self._memory.settled(
+            self.made,
+            lambda draft: draft.lost and self._has_time(_WHOLES),
+            lambda draft: draft.gain,
+            self._proven_facts,
+        )
 
     def _has_time(self, runs: float) -> bool:
         """Whether the limit leaves time for so many runs of the model."""
@@ -185,6 +196,7 @@ class Drafts:
         facts = {
             "layout": decision.layout,
             "ceiling": str(parts.ceiling),
+            "decision": decision.digest,
             "rival": rival,
             "numbers": self._numbers,
             "proof": json.dumps(
@@ -205,6 +217,9 @@ class Drafts:
         if draft.reason or parts is None:
             return None if draft.reason else draft.facts
         decision, known = parts.decision, self._proof is not None
+        if known and self._facts.get("decision") != decision.digest:  # that ran otherwise
+            self._proof = None
+            raise _Refuted("it runs otherwise")
         if not known:
             self._check_layers(parts)
         reason = self._different(draft.made, sum(decision.allowed.values()), decision.kernels)
@@ -282,10 +297,12 @@ class Drafts:
     ) -> str:
         assert made.winogen_fast is not None
         fast = made.winogen_fast
+        # Other sizes than the example's are tried with its kernels; alone it is computed to stay.
+        several = len(self.witness.cases) > 1
         with (
             working("comparing with the model"),
             made.winogen_tested(),
-            confined(fast.body, kernels),
+            confined(fast.body, kernels) if several else nullcontext(),
         ):
             return disagreement(made, self.model, self.calls, self.witness, errors)
 
@@ -322,13 +339,31 @@ class Drafts:
         )
 
 
-def _numbers(model: nn.Module, traced: fx.GraphModule, calls: Calls) -> str:
-    """Return a digest of all numbers that results follow from; "" where some are hard to read."""
-    names = [node.target for node in traced.graph.nodes if node.op == "get_attr"]
-    held = [*model.parameters(), *model.buffers(), *(attrgetter(name)(traced) for name in names)]
-    found = hashlib.sha256()
+def facts_of(
+    model: nn.Module, calls: Calls, exclude: Collection[Any], options: Mapping[str, Any]
+) -> tuple[object, ...]:
+    """Return what times and kernels follow from, beside the trace: no numbers."""
+    return (
+        torch.__version__,
+        str(model),
+        [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
+        [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
+        sorted(map(str, exclude)),
+        sorted(options.items()),
+        torch.get_num_threads(),
+    )
+
+
+def numbers_of(model: nn.Module, calls: Calls, more: Iterable[Iterable[torch.Tensor]]) -> str:
+    """Return a digest of the numbers of a model and its inputs; "" where some are hard to read."""
+    return digest_of("", [*model.parameters(), *model.buffers(), *calls.tensors, *chain(*more)])
+
+
+def digest_of(earlier: str, values: Iterable[Any]) -> str:
+    """Return a digest of the tensors among ``values``, behind an ``earlier`` one; "" as above."""
+    found = hashlib.sha256(earlier.encode())
     try:
-        for tensor in filter(torch.is_tensor, (*held, *calls.tensors)):
+        for tensor in filter(torch.is_tensor, values):
             found.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     except (RuntimeError, TypeError):  # sparse ones, and others of no plain memory
         return ""

@@ -24,9 +24,10 @@ from winogen.testing import is_every_layer
 from winogen.toolchain import host_target, machine
 from winogen.torch import alone
 from winogen.torch.calling import Calls, CallStructure
-from winogen.torch.cases import Witness, described, witnessed
+from winogen.torch.cases import Witness, described, seen, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.drafting import Drafts
+from winogen.torch.known import Known
 from winogen.torch.optimized import Optimized
 from winogen.torch.preparing import prepare, tidy
 from winogen.torch.proving import disagreement
@@ -176,11 +177,52 @@ def _ready(
         copy = evaluated(model)
     calls = Calls(copy, inputs, {})
     more = [_alike(calls, name, one) for name, one in others.items()]
-    made = _made(model, copy, calls, inputs, more, exclude, options)
+    known = Known(copy, calls, more, exclude, options)
+    again = partial(_again, copy, calls, inputs, exclude, options, known)
+    made, is_again = again(), True
+    if made is None:
+        with known.alone() as waited:
+            made = again() if waited else None
+            if made is None:
+                is_again = False
+                made = _made(model, copy, calls, inputs, more, exclude, options, known)
     least = options["memory_limit"] == 0
     made.__dict__["winogen_released"] = least if release_weights is None else release_weights
-    prepare(made, calls, more, options["threads"], bool(release_weights))
+    prepare(made, calls, more, options["threads"], bool(release_weights), is_again)
     return made
+
+
+def _again(
+    copy: nn.Module,
+    calls: Calls,
+    inputs: tuple[Any, ...],
+    exclude: Collection[Any],
+    options: dict[str, Any],
+    known: Known,
+) -> Optimized | None:
+    """Return what an earlier process made of the same model, compared on the example alone.
+
+    None where nothing is known, or anything is not as it was then.
+    """
+    proof = known.proof()
+    if proof is None:
+        return None
+    with working("running the model"):
+        witness = proof.of(_called(seen, copy, calls, inputs))
+    try:
+        for trace in () if witness.changes else _traces(copy, calls, witness):
+            if isinstance(trace, Traced):
+                with restored(copy):
+                    given = witness, exclude, options, known.numbers, proof.facts
+                    drafts = Drafts(copy, trace, calls, *given)
+                draft = drafts.again()
+                if draft is not None and not draft.reason:
+                    return draft.made
+    except (BuildError, OutOfMemory):
+        raise
+    except Exception:  # the long way finds it, too, and knows what to do
+        return None
+    return None
 
 
 def _made(
@@ -191,19 +233,20 @@ def _made(
     more: Sequence[list[torch.Tensor]],
     exclude: Collection[Any],
     options: dict[str, Any],
+    known: Known,
 ) -> Optimized:
     """Return what becomes of ``copy``, a copy of the model."""
     with counting("running the model") as step:
-        known = False
+        told = False
 
         def say(name: str, seconds: float) -> None:
-            nonlocal known
+            nonlocal told
             step(0, 0, name)
-            if not known:
-                known = True
+            if not told:
+                told = True
                 _expected(seconds)
 
-        witness = _witnessed(copy, calls, inputs, more, say)
+        witness = _called(witnessed, copy, calls, inputs, more, say)
     if witness.rewrites:
         return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
@@ -213,7 +256,7 @@ def _made(
             continue
         try:
             with restored(copy):
-                drafts = Drafts(copy, trace, calls, witness, exclude, options)
+                drafts = Drafts(copy, trace, calls, witness, exclude, options, known.numbers)
             draft = drafts.best()
             reason = draft.reason
         except (BuildError, OutOfMemory):
@@ -223,6 +266,8 @@ def _made(
                 raise
             reason = f"{type(problem).__name__}: {problem}"
         if not reason:
+            if draft.facts is not None:
+                known.keep(witness, draft.facts)
             return draft.made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
@@ -237,16 +282,16 @@ def _expected(run: float) -> None:
         note(f"a run of the model takes {run:.2g} s, so this takes up to {about:.0f} s{bound}")
 
 
-def _witnessed(
+def _called(
+    run: Callable[..., Witness],
     model: nn.Module,
     calls: Calls,
     inputs: tuple[Any, ...],
-    more: Sequence[list[torch.Tensor]],
-    say: Callable[[str, float], None],
+    *rest: Any,
 ) -> Witness:
     """Run a model; who gave sizes where tensors were meant reads that instead of torch's error."""
     try:
-        return witnessed(model, calls, more, say)
+        return run(model, calls, *rest)
     except Exception as problem:
         if calls.tensors:
             raise

@@ -30,14 +30,17 @@ def prepare(
     more: Sequence[Sequence[Any]],
     threads: int | None,
     must_release: bool,
+    is_bound: bool,
 ) -> None:
     """Plan and pack for the sizes of the example and of ``more`` inputs, and for no others.
 
-    What the proof ran on other sizes is forgotten. Weights that are to be released are so before;
-    without room for a file they stay, unless they ``must_release``: then it raises OutOfMemory. The
-    report says which inputs segments cannot take.
+    What the proof ran on other sizes is forgotten; ``is_bound``: it ran on the example alone.
+    Weights that are to be released are so before; without room for a file they stay, unless they
+    ``must_release``: then it raises OutOfMemory. The report says which inputs segments cannot take.
     """
-    kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
+    is_bound = is_bound and not made.winogen_released
+    # Filters that stay are packed once.
+    kept = [] if is_bound else [segment.forget() for segment in _segments(made)]
     if made.winogen_released:
         try:
             made.winogen_release()
@@ -46,7 +49,7 @@ def prepare(
                 raise
             made.__dict__["winogen_released"] = False
     if made.winogen_report.segments:  # else all is torch's, and a call may change the weights
-        _run(made, (calls.tensors, *more), calls, threads)
+        _run(made, (calls.tensors, *more), calls, threads, int(is_bound))
     del kept
 
 
@@ -62,13 +65,18 @@ def tidy() -> None:
 
 
 def _run(
-    made: Optimized, inputs: Sequence[Sequence[Any]], calls: Calls, threads: int | None
+    made: Optimized,
+    inputs: Sequence[Sequence[Any]],
+    calls: Calls,
+    threads: int | None,
+    done: int,
 ) -> None:
+    """Run on all inputs but the first, as many as are ``done``, and keep what that makes."""
     before, fast, refused = torch.get_num_threads(), made.winogen_fast, []
     torch.set_num_threads(threads or before)
     try:
         with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
-            for place, tensors in enumerate(inputs):
+            for place, tensors in list(enumerate(inputs))[done:]:
                 step(place, len(inputs), " ".join(str(tuple(t.shape)) for t in tensors))
                 with restored(made.winogen_model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
@@ -76,11 +84,16 @@ def _run(
                     made(*args, **kwargs)
                 if reason:
                     refused.append(f"more_inputs[{place - 1}] ({reason})")
-                for segment in _segments(made):
-                    segment.segment.keep()
+                _keep(made)
+        _keep(made)
     finally:
         torch.set_num_threads(before)
     made.__dict__["winogen_report"] = replace(made.winogen_report, refused=tuple(refused))
+
+
+def _keep(made: Optimized) -> None:
+    for segment in _segments(made):
+        segment.segment.keep()
 
 
 def _segments(made: Optimized) -> Iterator[SegmentModule]:
