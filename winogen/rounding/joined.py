@@ -48,29 +48,29 @@ class Join:
 
         ``last_h``, ``last_w``: the output transforms along each axis.
         """
-        at = np.kron(h.at, w.at) @ self.output
+        at = _product(np.kron(h.at, w.at), self.output)
 
         def out(moments: np.ndarray) -> np.ndarray:
-            return (at @ moments * at).sum(-1)
+            return (_product(at, moments) * at).sum(-1)
 
         rows_v, rows_u = np.kron(h.sv, w.sv), np.kron(h.su, w.su)
-        sv, su = (m @ s @ m.T for m, s in ((self.input, rows_v), (self.filter, rows_u)))
+        sv, su = _around(self.input, rows_v), _around(self.filter, rows_u)
         # What the passes along the height and the width round, then what joins the pairs.
         lone_v, lone_u = np.diag(np.diag(h.sv)), np.diag(np.diag(h.su))
         ev = np.kron(h.dv + h.cv, w.sv) + np.kron(lone_v, w.dv) + np.kron(h.sv, w.cv)
         eu = np.kron(h.du + h.cu, w.su) + np.kron(lone_u, w.du) + np.kron(h.su, w.cu)
-        ev, eu = self.input @ ev @ self.input.T, self.filter @ eu @ self.filter.T
+        ev, eu = _around(self.input, ev), _around(self.filter, eu)
         for into, _, rows, places in self.cells:
             ev[places, places] += into.errors(rows_v[np.ix_(rows, rows)])
         products = sv * su
         errors = out(ev * su + sv * eu)
         # The way back: pairs again, columns, rows.
-        moments = self.output @ products @ self.output.T
+        moments = _around(self.output, products)
         back = np.zeros_like(moments)
         for _, outwards, rows, places in self.cells:
             back[np.ix_(rows, rows)] += outwards.errors(products[places, places])
         both = np.kron(h.at, w.at)
-        errors += (both @ back * both).sum(-1)
+        errors += (_product(both, back) * both).sum(-1)
         size = (len(h.at), len(w.at))
         errors = errors.reshape(size)
         high, wide = len(moments) // self.columns, self.columns
@@ -84,6 +84,25 @@ class Join:
             errors[i] += np.diag(last_w.errors(row) + last_w.shift(row))
         local = out(np.diag(np.diag(products))).reshape(size)
         return errors, local, out(products).reshape(size)
+
+
+def _around(matrix: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Second moments behind a linear map."""
+    return _product(_product(matrix, moments), matrix.T)
+
+
+# Multiplications in a product that BLAS leaves on one thread.
+_ON_ONE_THREAD = 1 << 18
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The product of two matrices, in strips of rows that are not worth a second thread.
+
+    BLAS would wake all threads for a product that takes microseconds, and they wait in a loop.
+    """
+    rows = max(1, _ON_ONE_THREAD // (right.size or 1))
+    strips = [left[i : i + rows] @ right for i in range(0, len(left), rows)]
+    return np.concatenate(strips) if strips else left @ right
 
 
 @lru_cache(maxsize=256)

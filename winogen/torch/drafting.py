@@ -22,7 +22,7 @@ from winogen.graph.measured import Memory, digest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import working
 from winogen.tasks.duel import Times
-from winogen.tasks.limit import limit
+from winogen.tasks.limit import limit, limited
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -135,12 +135,14 @@ class Drafts:
     def again(self) -> Draft | None:
         """Return what an earlier process found of the same numbers; None if that is nothing.
 
-        It is compared on the cases of this witness, and is nothing where it differs.
+        It is compared on the cases of this witness, and is nothing where it differs. Nothing is
+        measured or compiled.
         """
         if self._proof is None or self._memory.known is None:
             return None
-        with suppress(_Refuted):
-            return self._settled()
+        with limited(0.0), suppress(_Refuted):
+            draft = self._settled()
+            return draft if draft.facts else None
         return None
 
     def _settled(self) -> Draft:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, SupportsIndex
@@ -329,7 +330,10 @@ def exported() -> bool:
     """Whether a call is written down for others, who may know torch's functions only."""
     if torch.compiler.is_compiling():  # dynamo does not look into the other question
         return bool(_is_exporting() or torch.onnx.is_in_onnx_export())
-    return bool(_is_tracing() or torch.onnx.is_in_onnx_export())
+    if _is_tracing():
+        return True
+    # Whoever has not imported it exports nothing, and need not wait until it is imported.
+    return "torch.onnx" in sys.modules and bool(torch.onnx.is_in_onnx_export())
 
 
 def transformed() -> bool:

@@ -216,7 +216,7 @@ def _again(
                     given = witness, exclude, options, known.numbers, proof.facts
                     drafts = Drafts(copy, trace, calls, *given)
                 draft = drafts.again()
-                if draft is not None and not draft.reason:
+                if draft is not None:
                     return draft.made
     except (BuildError, OutOfMemory):
         raise
