@@ -114,15 +114,21 @@ def _recalled(
         records = json.loads(zlib.decompress(packed))
         targets = {one.name: one for one in (*host_targets(), target)}
         found = _evaluated(records, targets, problem, request, machine)
+        errors = [None if one["error"] is None else _error(one["error"]) for one in records]
     except Exception:  # damaged, or of a state of the code that nobody published
         return None
     if not found or not (stock is None or all(stock.has(one.specs(problem)) for one in found)):
         return None
-    for record, one in zip(records, found):
-        if record["error"] is not None:
-            own = targets[record["target"]]
-            planner.recall_error(problem.layer, one.choice, own, float(record["error"]))
+    for record, one, error in zip(records, found, errors):
+        if error is not None:
+            planner.recall_error(problem.layer, one.choice, targets[record["target"]], error)
     return found
+
+
+def _error(given: Any) -> float:
+    if not (isinstance(given, float) and given >= 0):
+        raise ValueError("error")
+    return given
 
 
 def _evaluated(

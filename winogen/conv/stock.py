@@ -56,13 +56,19 @@ class Stock:
     def __init__(self, reason: str = "") -> None:
         self.reason = reason  # why nothing is compiled now; "": it may be, if nothing else helps
         self._known: dict[Spec, bool] = {}
+        self._digests: dict[str, str] = {}  # by target
 
     def digest(self, target: Target) -> str:
-        """Return a digest of what is at hand for a target, or for those behind it."""
-        kernels = [] if (store := next(stores(), None)) is None else store.kernels()
-        archives = [prebuilt.archives(one.name) for one in self.targets(target)]
-        kernels += [key for found in archives for archive in found for key in archive.entries]
-        return hashlib.sha256(repr((self.reason, sorted(set(kernels)))).encode()).hexdigest()
+        """Return a digest of what was at hand at first for a target, or for those behind it."""
+        known = self._digests.get(target.name)
+        if known is None:
+            store = next(stores(), None)
+            kernels = set() if store is None else set(store.kernels())
+            for one in self.targets(target):
+                kernels.update(*(archive.entries for archive in prebuilt.archives(one.name)))
+            text = repr((self.reason, sorted(kernels)))
+            known = self._digests[target.name] = hashlib.sha256(text.encode()).hexdigest()
+        return known
 
     def has(self, specs: Iterable[Spec]) -> bool:
         """Return whether all of these kernels are at hand."""

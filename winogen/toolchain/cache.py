@@ -186,7 +186,8 @@ class KernelStore:
     def kernels(self) -> list[str]:
         """Return the keys of all kernels that were published here."""
         with suppress(OSError):
-            return [name.rpartition("-")[2] for name in os.listdir(self.root) if "-" in name]
+            keys = (name.rpartition("-")[2] for name in os.listdir(self.root))
+            return [key for key in keys if re.fullmatch("[0-9a-f]{32}", key)]
         return []
 
     def find(self, entry: Path, product: str = LIBRARY) -> Path | None:
