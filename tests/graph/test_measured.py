@@ -1,12 +1,15 @@
 """What was measured of a net: kept for later processes, and never taken for what it is not."""
 
 import json
+import threading
 
 import pytest
 
+from winogen.errors import CacheUnavailable
 from winogen.graph import measured
 from winogen.graph.measured import Memory
 from winogen.tasks.duel import Times
+from winogen.tasks.limit import limited
 from winogen.toolchain import cache_dir, texts
 
 TIMES = {"a layer": Times(3.0, 4.0)}
@@ -112,3 +115,46 @@ def test_without_wisdom_or_times_nothing_is_kept(folder, monkeypatch):
     monkeypatch.setattr(measured.wisdom, "path", lambda: None)
     settle()
     assert not folder.exists()
+
+
+def test_one_waits_for_another_and_the_time_does_not_count(folder, monkeypatch):
+    held, told = threading.Event(), []
+    release = threading.Event()
+    monkeypatch.setattr(measured, "cache_root", lambda: folder.parent)
+    monkeypatch.setattr(measured, "note", lambda text: (told.append(text), release.set()))
+
+    def first():
+        with measured.alone("a net") as waited:
+            told.append(waited)
+            held.set()
+            assert release.wait(60)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert held.wait(60)
+    with limited(100.0) as limit:
+        end = limit._end
+        with measured.alone("another net") as waited:
+            assert not waited and limit._end == end
+        with measured.alone("a net") as waited:
+            assert waited and limit._end > end
+    thread.join()
+    assert told[0] is False and "another process" in told[1]
+    assert not list((folder.parent / "locks").glob("*-*"))  # as `winogen cache --clear` wants them
+
+
+@pytest.mark.parametrize("lack", (OSError(30, "Read-only file system"), CacheUnavailable("none")))
+def test_without_a_folder_for_locks_nobody_waits(lack, monkeypatch):
+    def none():
+        raise lack
+
+    monkeypatch.setattr(measured, "cache_root", none)
+    for _ in range(2):
+        with measured.alone("a net") as waited:
+            assert not waited
+
+
+def test_where_nothing_is_kept_nobody_waits(folder, monkeypatch):
+    monkeypatch.setattr(measured.wisdom, "path", lambda: None)
+    with measured.alone("a net"), measured.alone("a net") as waited:
+        assert not waited and not folder.parent.joinpath("locks").exists()

@@ -4,6 +4,7 @@ import copy
 import itertools
 import pickle
 import sys
+import threading
 
 import pytest
 
@@ -18,7 +19,7 @@ from winogen.graph import ceilings, measured, segment  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
-from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
+from winogen.torch import deciding, drafting, known, optimize, report, wholes  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 
@@ -222,6 +223,114 @@ def test_a_proof_that_does_not_hold_is_made_again(x, clock, remembering, monkeyp
     again = optimize(model, x)
     assert next(answers, None) is None
     assert report(again).tracer == report(first).tracer and report(again).rows == report(first).rows
+
+
+@pytest.fixture
+def witnesses(monkeypatch):
+    """A list of the calls of `witnessed`, which runs a model on all kinds of inputs."""
+    calls, module = [], sys.modules["winogen.torch.optimize"]
+    run = module.witnessed
+    monkeypatch.setattr(module, "witnessed", lambda *given: calls.append(1) or run(*given))
+    return calls
+
+
+@pytest.mark.parametrize("cut, folded", ((2.0, 5.0), (3.0, 2.0)), ids=("winogen", "folded"))
+def test_a_later_process_runs_the_example_alone(x, clock, remembering, witnesses, cut, folded):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=folded, cut=cut)
+    first = optimize(model, x)
+    again = optimize(model, x)
+    assert len(witnesses) == 1
+    compared = report(first).compared.split(", ", 1)
+    assert report(again).compared == "; in an earlier process on ".join(compared)
+    with torch.no_grad():
+        assert torch.equal(again(x), first(x))
+    for one, other in zip(segments(again), segments(first), strict=True):
+        assert one.segment._bound.keys() == one.segment._kept == other.segment._kept
+
+
+@pytest.mark.parametrize(
+    "change", ("weights", "example", "more", "code", "damage", "nonsense", "times", "disk")
+)
+def test_what_is_not_as_it_was_is_compared_on_all(
+    change, x, clock, remembering, witnesses, monkeypatch, tmp_path
+):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    more = []
+    if change == "disk":
+        monkeypatch.setattr("winogen.toolchain.cache.os.replace", None)
+        monkeypatch.setattr(measured.texts.blobs, "write", lambda *given: None)
+    optimize(model, x)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    if change == "weights":
+        with torch.no_grad():
+            next(model.parameters())[0, 0, 0, 0] += 1
+    elif change == "example":
+        x = x + 1e-3
+    elif change == "more":
+        more = [torch.randn(1, 3, 20, 20)]
+    elif change == "code":
+        monkeypatch.setattr(known.resources, "code_digest", lambda *folders: "another")
+    for file in (tmp_path / "texts").glob("proof-*"):
+        if change == "damage":
+            file.write_bytes(file.read_bytes()[:-1])
+        elif change == "nonsense":
+            measured.texts.write(file.name, '{"signs": [], "day": "", "facts": 3}')
+    for file in (tmp_path / "texts").glob("net-*"):
+        if change == "times":
+            file.unlink()
+    ours = optimize(model, x, more_inputs=more)
+    assert len(witnesses) == 2 and "earlier" not in report(ours).compared
+    with torch.no_grad():
+        same(ours(x), model(x))
+
+
+class Remembers(nn.Module):
+    """A model that begins to count calls when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.count = nn.Conv2d(3, 8, 3, padding=1), {}
+
+    def forward(self, x):
+        if COUNTS:
+            self.count["calls"] = 1
+        return self.conv(x)
+
+
+COUNTS: list[int] = []
+
+
+def test_a_model_that_began_to_keep_state_is_not_taken_for_the_same(
+    x, clock, remembering, witnesses, monkeypatch
+):
+    """As after a change of its code, which no digest sees."""
+    model = Remembers().eval()
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    optimize(model, x)
+    monkeypatch.setattr(sys.modules[__name__], "COUNTS", [1])
+    ours = optimize(model, x)
+    assert len(witnesses) == 2 and "a call changes count" in str(report(ours))
+
+
+def test_who_waited_for_another_process_does_not_measure(x, clock, remembering, witnesses):
+    """Two begin at once with nothing known."""
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    results = []
+
+    def work():
+        results.append(optimize(model, x))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(witnesses) == 1 and len(results) == 2
+    with torch.no_grad():
+        assert torch.equal(results[0](x), results[1](x))
 
 
 def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):

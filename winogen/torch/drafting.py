@@ -219,9 +219,6 @@ class Drafts:
         if draft.reason or parts is None:
             return None if draft.reason else draft.facts
         decision, known = parts.decision, self._proof is not None
-        if known and self._facts.get("decision") != decision.digest:  # that ran otherwise
-            self._proof = None
-            raise _Refuted("it runs otherwise")
         if not known:
             self._check_layers(parts)
         reason = self._different(draft.made, sum(decision.allowed.values()), decision.kernels)
@@ -255,6 +252,9 @@ class Drafts:
             errors = self._proof["errors"]
             reading, ceiling = self._read(), int(self._facts["ceiling"])
             built = self._compiled(reading, uncut, ceiling)
+            if built[1].digest != self._facts.get("decision"):  # the proof is of something else
+                self._proof = None
+                raise _Refuted("it runs otherwise")
             return _Parts(uncut, reading, *built, Errors(*errors) if errors else None, ceiling)
         reading = self._read()
         tried: set[str] = set()
