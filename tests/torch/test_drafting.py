@@ -16,7 +16,7 @@ from optimized import inside, made, same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 
 from winogen.graph import ceilings, measured, segment  # noqa: E402
-from winogen.tasks import duel  # noqa: E402
+from winogen.tasks import duel, limit  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
 from winogen.torch import deciding, drafting, known, optimize, report, wholes  # noqa: E402
@@ -284,6 +284,27 @@ def test_what_is_not_as_it_was_is_compared_on_all(
     assert len(witnesses) == 2 and "earlier" not in report(ours).compared
     with torch.no_grad():
         same(ours(x), model(x))
+
+
+def test_what_was_not_measured_is_by_the_next_process(
+    x, clock, remembering, witnesses, monkeypatch
+):
+    """Each layer that an earlier one had no time for."""
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    late = limit.Limit(600.0)
+    monkeypatch.setattr(late, "allows", lambda seconds=0.0: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "limit", lambda: late)
+        every = deciding.compile_all
+        patch.setattr(deciding, "compile_all", lambda specs, *rest, **by: every(specs))
+        first = optimize(model, x)
+    assert {row.measured for row in report(first).rows} == {None} and report(first).whole
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    second = optimize(model, x)
+    assert {row.measured for row in report(second).rows} == {1.0} and len(witnesses) == 2
+    third = optimize(model, x)
+    assert report(third).rows == report(second).rows and len(witnesses) == 2
 
 
 class Remembers(nn.Module):

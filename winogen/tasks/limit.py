@@ -54,6 +54,18 @@ def limited(seconds: float | None) -> Iterator[Limit]:
         _limit.reset(before)
 
 
+@contextmanager
+def exhausted() -> Iterator[None]:
+    """Within it nothing is left of the limit in force."""
+    made = Limit(limit().seconds or 0.0)
+    made._end = -math.inf
+    before = _limit.set(made)
+    try:
+        yield
+    finally:
+        _limit.reset(before)
+
+
 def limit() -> Limit:
     """Return the limit that is in force."""
     return _limit.get() or Limit(None)

@@ -59,6 +59,7 @@ class Decision:
     digest: str = ""  # of how every layer runs
     kernels: Sequence[KernelSpec] = ()
     gain: float = 1.0  # predicted of all layers, as far as they were not measured
+    is_complete: bool = False  # whether all were measured
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -178,6 +179,7 @@ def decide(
         digest(layout, keys, sorted(excluded)),
         [spec for spec in specs if spec in ready],
         _gain(rows, saved, [node.output for node in convolutions]),
+        times.keys() >= set(keys),
     )
 
 

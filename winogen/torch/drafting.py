@@ -22,7 +22,7 @@ from winogen.graph.measured import Memory, digest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import working
 from winogen.tasks.duel import Times
-from winogen.tasks.limit import limit, limited
+from winogen.tasks.limit import exhausted, limit
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -64,6 +64,7 @@ class Draft:
     whole: Times | None = None  # of winogen and of torch; None: not measured
     facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
     parts: _Parts | None = None  # to be proven before it is used; None: all is torch's
+    is_complete: bool = False  # whether every layer was measured
 
     @property
     def gain(self) -> float:
@@ -140,7 +141,7 @@ class Drafts:
         """
         if self._proof is None or self._memory.known is None:
             return None
-        with limited(0.0), suppress(_Refuted):
+        with exhausted(), suppress(_Refuted):
             draft = self._settled()
             return draft if draft.facts else None
         return None
@@ -208,7 +209,8 @@ class Drafts:
                 }
             ),
         }
-        return Draft(made, decision.lost, "", whole, facts, None if whole.is_slower else parts)
+        proven = None if whole.is_slower else parts
+        return Draft(made, decision.lost, "", whole, facts, proven, decision.is_complete)
 
     def _proven_facts(self, draft: Draft) -> Mapping[str, str] | None:
         """Return by what to make a draft again. Raises _Refuted, and Untraceable if none is left.

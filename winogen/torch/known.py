@@ -13,7 +13,7 @@ from winogen import resources
 from winogen.graph import measured
 from winogen.torch.calling import Calls
 from winogen.torch.cases import Witness
-from winogen.torch.drafting import facts_of, numbers_of
+from winogen.torch.drafting import Draft, facts_of, numbers_of
 
 # Whose code results follow from, beside what `winogen.graph.measured` knows of.
 _CODE = ("torch", "graph", "conv", "rounding")
@@ -26,6 +26,7 @@ class Proof:
     facts: Mapping[str, str]  # by which to make the copy again
     compared: str  # on which inputs
     repeats: bool  # whether the same call of the model gives the same numbers
+    is_complete: bool  # whether there was time to measure every layer
 
     def of(self, witness: Witness) -> Witness:
         """Return the witness of the example alone, with what is known of the model besides."""
@@ -61,13 +62,20 @@ class Known:
         with suppress(KeyError, TypeError, ValueError):
             if kept is not None:
                 facts = {str(name): str(fact) for name, fact in dict(kept["facts"]).items()}
-                return Proof(facts, str(kept["compared"]), bool(kept["repeats"]))
+                said = bool(kept["repeats"]), bool(kept["complete"])
+                return Proof(facts, str(kept["compared"]), *said)
         return None
 
-    def keep(self, witness: Witness, facts: Mapping[str, str]) -> None:
-        """Keep by what to make a copy again that was compared with this model."""
-        compared = {"compared": str(witness), "repeats": witness.repeats}
-        measured.keep(self._key, {"facts": dict(facts), **compared}, ())
+    def keep(self, witness: Witness, draft: Draft) -> None:
+        """Keep by what to make a draft again that was compared with this model."""
+        if draft.facts is not None:
+            found = {
+                "facts": dict(draft.facts),
+                "compared": str(witness),
+                "repeats": witness.repeats,
+                "complete": draft.is_complete,
+            }
+            measured.keep(self._key, found, ())
 
     def alone(self) -> AbstractContextManager[bool]:
         """Let one process at a time measure such a model, whatever its numbers.

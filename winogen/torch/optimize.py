@@ -179,10 +179,10 @@ def _ready(
     more = [_alike(calls, name, one) for name, one in others.items()]
     known = Known(copy, calls, more, exclude, options)
     again = partial(_again, copy, calls, inputs, exclude, options, known)
-    made, is_again = again(), True
+    made, is_again = again(False), True
     if made is None:
         with known.alone() as waited:
-            made = again() if waited else None
+            made = again(True) if waited else None
             if made is None:
                 is_again = False
                 made = _made(model, copy, calls, inputs, more, exclude, options, known)
@@ -199,13 +199,15 @@ def _again(
     exclude: Collection[Any],
     options: dict[str, Any],
     known: Known,
+    waited: bool,
 ) -> Optimized | None:
     """Return what an earlier process made of the same model, compared on the example alone.
 
-    None where nothing is known, or anything is not as it was then.
+    None where nothing is known, or anything is not as it was then. What that process had no time to
+    measure is measured now, unless this one has ``waited`` for it.
     """
     proof = known.proof()
-    if proof is None:
+    if proof is None or not (proof.is_complete or waited):
         return None
     with working("running the model"):
         witness = proof.of(_called(seen, copy, calls, inputs))
@@ -266,8 +268,7 @@ def _made(
                 raise
             reason = f"{type(problem).__name__}: {problem}"
         if not reason:
-            if draft.facts is not None:
-                known.keep(witness, draft.facts)
+            known.keep(witness, draft)
             return draft.made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
