@@ -21,6 +21,7 @@ from winogen.program.search.adders.forms import Forms, signed_digits
 from winogen.program.search.adders.rebuilding import rebuild
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
+from winogen.program.search.adders.transposing import transposed
 from winogen.program.widths import signed
 
 BYTE = signed(8)
@@ -115,6 +116,31 @@ def test_exchanges_and_rebuilding_save_adders():
     ):
         assert len(improved) < len(values) - 1
         assert targets <= set(Closure(forms, improved).levels())
+
+
+def test_values_of_a_matrix_are_turned_into_those_of_its_transpose():
+    """Adders change by the difference of rows and columns."""
+    rows = integral(cook_toom(4, 3)).g
+    tall, wide = (Forms(width, 64, BYTE) for width in (len(rows[0]), len(rows)))
+    columns = [wide.encode(column) for column in zip(*rows)]
+    targets = {wide.value(column) for column in columns}
+    rng = random.Random(0)
+    values = share(wide, split(wide, targets, None, rng, 0.0, 0.0), rng, noise=0.0)
+    turned = transposed(wide, columns, sorted(values), tall, rng)
+    closure = Closure(tall, sorted(turned))
+    level = closure.levels()
+    assert {tall.value(tall.encode(row)) for row in rows} <= set(level)
+    assert len(turned) == len(values) - len(rows) + len(columns)
+
+
+def test_rows_of_opposite_points_become_halves():
+    """x + y and x - y of 1, 5/4, 25/16 and 1, -5/4, 25/16 with whole numbers."""
+    forms = Forms(3, 25, BYTE)
+    p, q = (forms.value(forms.encode((16, sign * 20, 25))) for sign in (1, -1))
+    rows = split(forms, {p, q}, None, random.Random(0), 1.0, 0.0)
+    halves = {forms.value(forms.encode(row)) for row in ((16, 0, 25), (0, 5, 0))}
+    assert {row.value for row in rows} == {p, q} | halves
+    assert split(forms, {p, q}, 1, random.Random(0), 1.0, 0.0) is None
 
 
 def test_the_adder_of_a_product_is_saved_by_sharing_its_digits():

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 Objective: TypeAlias = Literal["adders", "bits"]
 OBJECTIVES = ("adders", "bits")
+# With what probability a start splits rows in halves, and takes differences for rows.
 _CHANCES = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.7, 0.7), (0.9, 0.4), (0.5, 0.9))
 _STARTS = 64  # sets that are made of the matrix
 _BEST = 3  # of them that are improved, twice: rebuilt so many times, then so many exchanges
+_DIGITS = 450  # of larger matrices fewer sets are improved, in about the same time
 _REBUILDS, _MOVES = 75, 100
 
 
@@ -122,7 +124,8 @@ def _search(
 
     sets = _starts(forms, matrix, targets, depth, weight, by_bits)
     best: list[tuple[tuple[int, ...], Program]] = []
-    for k, values in enumerate(sets[:_BEST]):
+    digits = sum(map(forms.weight, targets))
+    for k, values in enumerate(sets[: max(1, min(_BEST, _DIGITS // max(digits, 1)))]):
         rng = random.Random(f"exchange {k}")
         for heat in (4.0 if by_bits else 30.0, 0.0):
             values = rebuild(forms, values, targets, depth, weight, rng, _REBUILDS)

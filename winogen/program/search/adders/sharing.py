@@ -10,7 +10,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TypeAlias
 
 from winogen.program.search.adders.forms import Forms
@@ -52,29 +51,42 @@ class _Sharing:
 
     def pair(self, p: Digit, q: Digit) -> Digit:
         """The sum of two terms as a term of its own."""
-        base = min(p[1], q[1])
-        key = (p[0], q[0], p[1] - q[1], p[2] * q[2])
+        value, shift, sign = self._of_shapes(p[0], q[0], p[1] - q[1], p[2] * q[2])
+        return value, shift + min(p[1], q[1]), sign * p[2]
+
+    def _of_shapes(self, p: int, q: int, apart: int, sign: int) -> Digit:
+        """The sum of two values, the first shifted by so much more, the second with this sign."""
+        key = p, q, apart, sign
         if key not in self._pairs:
-            form = (p[0] << (p[1] - base)) + p[2] * q[2] * (q[0] << (q[1] - base))
+            form = (p << max(apart, 0)) + sign * (q << max(-apart, 0))
             self._pairs[key] = self.forms.canonical(form) if form else (0, 0, 1)
-        value, shift, sign = self._pairs[key]
-        return value, shift + base, sign * p[2]
+        return self._pairs[key]
 
     def _count(self, row: Row) -> dict[int, list[tuple[int, int, Digit]]]:
         """Value -> disjoint pairs of terms of the row whose sum it is."""
+        terms, pairs = row.terms, self._pairs
+        levels = [self.level[term[0]] for term in terms]
+        room = (1 << row.depth) - sum(1 << level for level in levels)
         found: dict[int, list[tuple[int, int, Digit]]] = {}
-        room = (1 << row.depth) - sum(1 << self.level[term[0]] for term in row.terms)
-        terms = row.terms
-        for i, j in combinations(range(len(terms)), 2):
-            total = self.pair(terms[i], terms[j])
-            if not total[0] or (total[0] == row.value and len(terms) > 2):
-                continue
-            a, b = self.level[terms[i][0]], self.level[terms[j][0]]
-            if (2 << max(a, b)) - (1 << a) - (1 << b) > room:
-                continue
-            places = found.setdefault(total[0], [])
-            if all(i not in place[:2] and j not in place[:2] for place in places):
-                places.append((i, j, total))
+        used: dict[int, set[int]] = {}  # of every value, the terms of its pairs
+        for i, (v, s, g) in enumerate(terms):
+            a = levels[i]
+            for j in range(i + 1, len(terms)):
+                w, t, h = terms[j]
+                b = levels[j]
+                if (2 << (a if a > b else b)) - (1 << a) - (1 << b) > room:
+                    continue
+                known = pairs.get((v, w, s - t, g * h))
+                value, shift, sign = known or self._of_shapes(v, w, s - t, g * h)
+                if not value or (value == row.value and len(terms) > 2):
+                    continue
+                total = value, shift + (s if s < t else t), sign * g
+                if value not in found:
+                    found[value] = [(i, j, total)]
+                    used[value] = {i, j}
+                elif i not in used[value] and j not in used[value]:
+                    found[value].append((i, j, total))
+                    used[value] |= {i, j}
         return found
 
     def run(self) -> set[int]:
