@@ -200,6 +200,9 @@ def test_words_are_as_wide_as_their_ranges():
          "padding: got 3; allowed: 0 .. 2 for filters of 3 x 3"),
         ((8, 4, 8, 1), LayerShape(8, 300, 300, 8, 1, 0),
          "input: got 90000 pixels; allowed: at most 65535 for 1 x 1"),
+        ((2, 10, 2, 1), HEADLINE,
+         "engine: got T = 10, of which sums of 32 bits hold not one channel of bytes; allowed: "
+         "smaller tiles, or points that are small integers"),
         ((4096, 4, 4096, 1), HEADLINE, "engine: got 67108864 multipliers; allowed: at most 16384"),
     ],
 )  # fmt: skip

@@ -250,6 +250,11 @@ def check(circuit: EngineCircuit, shape: LayerShape) -> None:
         )
     if min(shape.out_height, shape.out_width) < 1:
         raise InvalidValue(f"input: got {shape}; allowed: what leaves at least one pixel")
+    if not circuit.channels:
+        raise Unsupported(
+            f"engine: got T = {circuit.t}, of which sums of 32 bits hold not one channel of bytes; "
+            "allowed: smaller tiles, or points that are small integers"
+        )
     if shape.channels > circuit.channels:
         raise Unsupported(
             f"weight: got {shape.channels} channels; allowed: at most {circuit.channels}, which "

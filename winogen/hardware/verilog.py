@@ -8,6 +8,7 @@ import numpy as np
 
 from winogen.codegen.templates import environment
 from winogen.codegen.verilog.engine import BYTE, context, verilog
+from winogen.codegen.verilog.keywords import check_module
 from winogen.hardware.emulation import ByteLayer, convolved
 from winogen.hardware.streams import streams
 
@@ -40,8 +41,9 @@ def files(made: Accelerator, layer: ByteLayer, name: str, command: str) -> dict[
     """Return an engine, its testbench and the words that this reads: {file name: text}.
 
     ``name``: of the top module. ``command``: what writes them, for their first lines.
-    Raises Unsupported for a layer that the engine does not compute.
+    Raises InvalidValue for other names, Unsupported for layers that the engine does not compute.
     """
+    check_module(name)
     shape = layer.shape
     settings = made.settings(shape)
     words = streams(made, layer, settings)
