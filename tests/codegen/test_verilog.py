@@ -1,6 +1,8 @@
 """Verilog of transforms: simulated beside Python's integers, read by a lint, tight to the bit."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 from codegen.verilog_tools import design, linted, need, simulated, transform, written
@@ -183,3 +185,14 @@ def test_proofs_without_tools_say_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CompilerNotFound, match="prove: got no yosys.*apt-get install"):
         list(prove(made("f2_3", "filter", "combinational")))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["combinational", "staged", "folded"])
+def test_cocotb_agrees(tmp_path, form):
+    need("iverilog")
+    pytest.importorskip("cocotb_tools", reason="no cocotb: pip install 'cocotb>=2'")
+    name = written(tmp_path, made("f2_3", "filter", form))
+    command = [sys.executable, f"{name}_cocotb.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "PASS=1 FAIL=0" in run.stdout + run.stderr

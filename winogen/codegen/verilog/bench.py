@@ -80,7 +80,7 @@ def packed(values: Sequence[int], ports: Sequence[Port]) -> str:
 
 
 def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[str, str]:
-    """Return the files of a testbench, by their names: the module and two files of vectors.
+    """Return the files of a testbench, by their names: in Verilog, for cocotb, and its vectors.
 
     ``stream``: of the module with a handshake around the design. ``count``: how many tiles.
     """
@@ -105,8 +105,22 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
             connections=filled([*slices(made.inputs, "in"), *slices(made.outputs, "out")]),
         )
     )
+    sources = [f"{one.name}.v" for one in made.modules] + [f"{name}.v"] * stream
+    python = (
+        environment()
+        .get_template("verilog/cocotb.py.j2")
+        .render(
+            name=name,
+            protocol=protocol,
+            stages=made.stages,
+            sources=sources,
+            inputs=made.inputs,
+            outputs=made.outputs,
+        )
+    )
     return {
         f"{name}_tb.v": text,
+        f"{name}_cocotb.py": python,
         f"{name}_in.hex": "\n".join(sent) + "\n",
         f"{name}_out.hex": "\n".join(results) + "\n",
     }

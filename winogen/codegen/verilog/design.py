@@ -33,6 +33,7 @@ class Transform:
     """What is to be built: a matrix, its program of integers, and the ranges of what it reads.
 
     ``inputs``: one row of ranges for a transform along one axis, else as many as there are inputs.
+    ``axes``: 1, or 2.
     ``dropped``: the last bits of every result, which are rounded, along each axis.
     """
 
@@ -41,12 +42,8 @@ class Transform:
     matrix: tuple[tuple[int, ...], ...]
     program: Program
     inputs: Grid
+    axes: int = 1
     dropped: int = 0
-
-    @property
-    def axes(self) -> int:
-        """1 or 2."""
-        return 1 if len(self.inputs) == 1 else 2
 
     def after(self, inputs: Sequence[Range]) -> tuple[Range, ...]:
         """Return the exact ranges of the results along one axis."""

@@ -93,7 +93,9 @@ def transforms(
             n = len(matrix[0])
             inputs = ((signed(bits),) * n,) * (n if options.axes == 2 else 1)
         program = adder_program(matrix, inputs=source, outputs=target, bits=options.bits)
-        found[kind] = Transform(f"{name}_{kind}{suffix}", kind, matrix, program, inputs, dropped)
+        found[kind] = Transform(
+            f"{name}_{kind}{suffix}", kind, matrix, program, inputs, options.axes, dropped
+        )
     if options.fraction is None:
         return {kind: (one, None) for kind, one in found.items()}
     return {kind: (one, rounding(one, algorithm.matrices[kind])) for kind, one in found.items()}
