@@ -99,6 +99,13 @@ def test_default_points_take_few_adders(m, most, monkeypatch):
     assert all(a <= b for a, b in zip(found, most))
 
 
+def test_the_objective_of_bits_takes_no_more_of_them():
+    matrix = integral(cook_toom(3, 2, "0, 1, -2, inf")).bt
+    few, narrow = (adder_program(matrix, objective=one, bits=12) for one in ("adders", "bits"))
+    assert adder_bits(narrow, signed(12)) <= adder_bits(few, signed(12))
+    assert narrow.verify(matrix)
+
+
 def test_exchanges_and_rebuilding_save_adders():
     """Each of them, of what sharing pairs of digits alone finds for B^T of F(4, 3)."""
     rows = integral(cook_toom(4, 3)).bt

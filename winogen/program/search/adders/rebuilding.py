@@ -46,7 +46,7 @@ def rebuild(
         made = bounded(forms, rows, bound, kept)
         if made is None:
             continue
-        values = sorted({*kept, *share(forms, made, rng, False, 0.3, kept)})
+        values = sorted({*kept, *share(forms, made, rng, 0.3, kept)})
         closure = Closure(forms, values)
         reached = closure.levels(depth=depth)
         if not all(target in reached for target in targets):

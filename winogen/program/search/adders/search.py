@@ -35,6 +35,7 @@ _STARTS = 64  # sets that are made of the matrix
 _BEST = 3  # of them that are improved, twice: rebuilt so many times, then so many exchanges
 _DIGITS = 450  # of larger matrices fewer sets are improved, in about the same time
 _REBUILDS, _MOVES = 75, 100
+_ADDER = 1000  # what an adder counts, beside its bits
 
 
 def adder_program(
@@ -114,7 +115,7 @@ def _search(
     by_bits = objective == "bits"
 
     def weight(value: int) -> int:
-        return forms.bits(value) + (0 if by_bits else 1000)
+        return _ADDER + forms.bits(value)
 
     def price(program: Program) -> tuple[int, ...]:
         count, width = adders(program), adder_bits(program, given)
@@ -122,18 +123,28 @@ def _search(
         order = (width, count) if by_bits else (count, width)
         return (depth is not None and deep > depth, *order, deep, len(program.statements))
 
-    sets = _starts(forms, matrix, targets, depth, weight, by_bits)
-    best: list[tuple[tuple[int, ...], Program]] = []
-    digits = sum(map(forms.weight, targets))
-    for k, values in enumerate(sets[: max(1, min(_BEST, _DIGITS // max(digits, 1)))]):
-        rng = random.Random(f"exchange {k}")
-        for heat in (4.0 if by_bits else 30.0, 0.0):
+    def improved(
+        values: list[int], weight: Weight, rng: random.Random, heats: Sequence[float]
+    ) -> list[int]:
+        for heat in heats:
             values = rebuild(forms, values, targets, depth, weight, rng, _REBUILDS)
             closure = Closure(forms, values)
             values = sorted(exchange(closure, targets, depth, weight, rng, _MOVES, heat))
-        program = emit(forms, rows, values, depth, free_signs, names, price)
-        best.append((price(program), program))
-    program = schedule(min(best, key=lambda one: one[0])[1])
+        return values
+
+    def program_of(values: list[int]) -> Program:
+        return emit(forms, rows, values, depth, free_signs, names, price)
+
+    digits = sum(map(forms.weight, targets))
+    most = max(1, min(_BEST, _DIGITS // max(digits, 1)))
+    sets = [
+        improved(values, weight, random.Random(f"exchange {k}"), (30.0, 0.0))
+        for k, values in enumerate(_starts(forms, matrix, targets, depth, weight)[:most])
+    ]
+    if by_bits:  # few adders have few bits; what is left to do is an exchange for narrower ones
+        narrow = min(sets, key=lambda values: sum(map(forms.bits, values)))
+        sets.append(improved(narrow, forms.bits, random.Random("bits"), (4.0, 0.0)))
+    program = schedule(min(map(program_of, sets), key=price))
     program = rename(program, names.outputs, names.temporaries)
     computed = matrix
     if free_signs:
@@ -166,7 +177,6 @@ def _starts(
     targets: Collection[int],
     depth: int | None,
     weight: Weight,
-    by_bits: bool,
 ) -> list[list[int]]:
     """Sets of values that compute the targets, the cheapest first."""
     found: dict[frozenset[int], int] = {}
@@ -190,10 +200,10 @@ def _starts(
             continue
         values: Collection[int] | None
         if turn:
-            found_there = sorted(share(turned, rows, rng, False, noise))
+            found_there = sorted(share(turned, rows, rng, noise))
             values = transposed(turned, encoded, found_there, forms, rng)
         else:
-            values = share(forms, rows, rng, by_bits and bool(k & 1), noise)
+            values = share(forms, rows, rng, noise)
         if values is None:
             continue
         closure = Closure(forms, sorted(values))

@@ -32,12 +32,11 @@ class _Sharing:
         forms: Forms,
         rows: list[Row],
         rng: random.Random,
-        by_bits: bool,
         noise: float,
         given: Mapping[int, int],
     ) -> None:
         self.forms, self.rows, self.rng = forms, rows, rng
-        self.by_bits, self.noise = by_bits, noise
+        self.noise = noise
         self.level = dict.fromkeys(forms.units, 0) | dict(given)
         for row in rows:
             self.level.setdefault(row.value, row.depth)
@@ -99,8 +98,6 @@ class _Sharing:
                 gain: float = count + (value in self.made or value in self.own)
                 if gain < 2:
                     continue
-                if self.by_bits:
-                    gain = 1 + (gain - 1) * self.forms.bits(value)
                 gain *= 1 + self.noise * self.rng.random()
                 if gain > most:
                     best, most = value, gain
@@ -168,7 +165,6 @@ def share(
     forms: Forms,
     rows: list[Row],
     rng: random.Random,
-    by_bits: bool = False,
     noise: float = 0.3,
     given: Mapping[int, int] | None = None,
 ) -> set[int]:
@@ -176,4 +172,4 @@ def share(
 
     ``given``: levels of values that are there already.
     """
-    return _Sharing(forms, rows, rng, by_bits, noise, given or {}).run() - set(forms.units)
+    return _Sharing(forms, rows, rng, noise, given or {}).run() - set(forms.units)
