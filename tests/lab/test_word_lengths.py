@@ -24,7 +24,7 @@ NEEDED = {"filters": 8, "tiles": 9, "transforms": 13, "sums": 11}
 class Fake:
     """A net whose quality follows from the widths."""
 
-    net = SimpleNamespace(name="fake", title="made up", unit="dB")
+    net, room = SimpleNamespace(name="fake", title="made up", unit="dB"), 1.0
     direct, taps, channels, fast = 40.0, 3, 64, [None] * 5
 
     def __init__(self):
@@ -133,6 +133,8 @@ def test_the_trained_resnet():
         (["tiny", "--tiles", "3"], "tiles: got 3; allowed: 2, 4, 6"),
         (["tiny", "--loss", "-1"], "loss: got -1"),
         (["tiny", "--loss", "nan"], "loss: got nan"),
+        (["tiny", "--room", "0.5"], "room: got 0.5; allowed: 1 to 16"),
+        (["tiny", "--room", "nan"], "room: got nan; allowed: 1 to 16"),
         (["tiny", "-o", "bits.txt"], "plot: got 'bits.txt'; allowed: a name with .png"),
     ],
 )

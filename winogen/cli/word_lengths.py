@@ -19,6 +19,9 @@ def word_lengths(
     loss: float = typer.Option(
         1.0, help="Quality that may be lost beside int8 direct convolution: dB, or % of accuracy."
     ),
+    room: float = typer.Option(
+        1.0, help="By what values may be larger than those that shifts are chosen for, 1 to 16."
+    ),
     results: Path = typer.Option(
         None, help="File for results: run the same again to go on after a stop."
     ),
@@ -40,7 +43,7 @@ def word_lengths(
     arguments.positive("loss", loss, "a number above 0")
     check_outputs(None, plot)
     with telling("searching") as say:
-        document = search(nets or (), sizes, loss, results, say)
+        document = search(nets or (), sizes, loss, results, say, room)
     if as_json:
         print_json(document)
     else:

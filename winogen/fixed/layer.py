@@ -105,9 +105,12 @@ class WordConv2d:
         y = self._run(x, np.float64, self._filters, self._words)
         return np.floor(y / made.scale**2 + 0.5).astype(np.int64)
 
-    def see(self, x: np.ndarray) -> Spans:
-        """Return the ranges of all values for inputs (N, C, H, W), with nothing rounded."""
-        seen = Seen(spans(self._made, self._exact_filters.shape[3], self._bits))
+    def see(self, x: np.ndarray, room: float = 1.0) -> Spans:
+        """Return the ranges of all values for inputs (N, C, H, W), with nothing rounded.
+
+        ``room``: by what values may be larger than those.
+        """
+        seen = Seen(spans(self._made, self._exact_filters.shape[3], self._bits), room)
         self._run(x, np.float64, self._exact_filters.astype(np.float64), seen)
         return seen.spans
 

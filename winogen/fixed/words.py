@@ -158,17 +158,19 @@ def _passes(
 class Seen:
     """Keeps the spans of all values that pass, none wider than those of any data, ``most``.
 
-    Sums, and what is made of them, are taken to be larger than any that have been seen, by `ROOM`.
+    Values are taken to be ``room`` times as large as they are; sums, and what is made of them, at
+    least `ROOM` times.
     """
 
-    def __init__(self, most: Spans) -> None:
+    def __init__(self, most: Spans, room: float = 1.0) -> None:
         self.spans: dict[Key, Span] = {}
-        self._most = most
+        self._most, self._room = most, room
 
     def __call__(self, key: Key, values: np.ndarray) -> np.ndarray:
         """Return ``values``, whose first axis is that of their spans, as they are."""
         axes = tuple(range(1, values.ndim))
-        room = ROOM if key in (SUMS, SUMMED) or key[0].startswith("output") else 1.0
+        behind = key in (SUMS, SUMMED) or key[0].startswith("output")
+        room = max(self._room, ROOM) if behind else self._room
         ends = zip(room * values.min(axes), room * values.max(axes))
         bits = [Range(min(int(low), 0), max(int(high), 0)).bits for low, high in ends]
         if key in self._most:

@@ -27,6 +27,7 @@ TILES = (2, 4, 6)
 KINDS = "products", "transforms", "sums"
 LOSS = 1.0  # dB or percentage points below int8 direct convolution
 _LEAST = {"products": 3, "transforms": 4, "sums": 4}  # bits that are tried
+_MOST_ROOM = 16
 _AROUND = 2  # bits of a curve on both sides of the fewest
 
 Say = Callable[[str], None]
@@ -47,12 +48,14 @@ def word_lengths(
     loss: float = LOSS,
     results: str | Path | None = None,
     say: Say = lambda text: None,
+    room: float = 1.0,
 ) -> dict[str, Any]:
     """Return, for every net and tile, the fewest bits, as plain data ready for JSON.
 
     ``nets``: names; the usual ones if there are none, as far as they are installed. ``tiles``: m of
     F(m x m, r x r), with every algorithm of the catalog whose coefficients are fractions. ``loss``:
-    of quality, in its unit. ``results``: a file that keeps what was computed.
+    of quality, in its unit. ``results``: a file that keeps what was computed. ``room``: by what
+    values may be larger than any that a net was calibrated on, 1 to 16.
 
     Raises InvalidValue, NotInstalled, MissingPackage.
     """
@@ -62,18 +65,20 @@ def word_lengths(
             raise InvalidValue(f"tiles: got {m}; allowed: {', '.join(map(str, TILES))}")
     if not 0 < loss < 100:
         raise InvalidValue(f"loss: got {loss}; allowed: above 0, below 100")
+    if not 1 <= room <= _MOST_ROOM:
+        raise InvalidValue(f"room: got {room:g}; allowed: 1 to {_MOST_ROOM}")
     kept = Results(results, _check)
     try:
-        found = [_of_net(net, tiles, loss, kept, say) for net in _built(names, say)]
+        found = [_of_net(net, tiles, loss, kept, say) for net in _built(names, room, say)]
     finally:
         kept.close()
-    return {"kind": "word lengths", "loss": loss, "nets": found}
+    return {"kind": "word lengths", "loss": loss, "room": room, "nets": found}
 
 
-def _built(names: Sequence[str], say: Say) -> Iterator[WordNet]:
+def _built(names: Sequence[str], room: float, say: Say) -> Iterator[WordNet]:
     for name in names or USUAL:
         try:
-            yield WordNet(subject(name))
+            yield WordNet(subject(name), room)
         except NotInstalled as problem:
             if names:
                 raise
@@ -96,7 +101,9 @@ class _Search:
 
     def quality(self, **bits: int) -> float:
         """Return the quality with so many bits of these kinds, as many as needed of others."""
-        task = {"net": self.net.net.name, "algorithm": self.name, **bits}
+        task: dict[str, Any] = {"net": self.net.net.name, "algorithm": self.name, **bits}
+        if self.net.room != 1:
+            task["room"] = self.net.room
         if task not in self.kept:
             self.kept.add(task, self.net.quality(self.name, self.made, widths_of(bits)))
         return float(self.kept[task])

@@ -87,10 +87,13 @@ def _of_digits(name: str) -> Subject:
 
 
 class WordNet:
-    """A net of 8-bit integers that is run in words of any widths."""
+    """A net of 8-bit integers that is run in words of any widths.
 
-    def __init__(self, net: Subject):
-        self.net = net
+    ``room``: by what values may be larger than any that were seen when it was calibrated.
+    """
+
+    def __init__(self, net: Subject, room: float = 1.0):
+        self.net, self.room = net, room
         nn = require("torch.nn", "torch")
         convs = [
             conv
@@ -146,7 +149,7 @@ class WordNet:
             layer = WordConv2d(self._layers[conv].weight, made, padding=tuple(conv.padding))
 
             def compute(x: np.ndarray) -> np.ndarray:
-                found[conv] = layer.see(x)
+                found[conv] = layer.see(x, self.room)
                 return self._direct[conv](x)
 
             return compute
