@@ -200,6 +200,20 @@ def test_spans_drop_what_loses_least():
             assert lost[dropped[line]] <= 1.5 * lost.min(), (bits, line)
 
 
+def test_room_is_for_values_that_are_larger_than_those_seen():
+    made = made_by("F(6, 3)")
+    x, w = bytes_of((1, 4, 20, 20)), bytes_of((4, 4, 3, 3))
+    layer, expected = WordConv2d(w, made), direct(x, w, (0, 0))
+    known = [layer.see(x // 4, room) for room in (1, 4)]
+    assert max(known[1][TILES].bits) == max(known[0][TILES].bits) + 2
+    errors = [np.square(WordConv2d(w, made, Widths(tiles=14), seen=one)(x) - expected).mean()
+              for one in known]  # fmt: skip
+    assert errors[0] > 100 * errors[1]
+    # Nothing is wider than the widest values that there are.
+    widest = spans(made, 4)[TILES].bits
+    assert all(a <= b for a, b in zip(layer.see(x, 16)[TILES].bits, widest))
+
+
 def test_what_does_not_fit_is_refused():
     made = made_by("F(2, 3)")
     w = np.ones((2, 3, 3, 3), np.int8)
