@@ -184,6 +184,10 @@ def test_rows_of_wires_take_no_adders():
     assert (program.run(x) == np.array(matrix) @ x).all()
 
 
+def test_matrices_of_numpy_will_do():
+    assert adder_program(np.array([[3, -1]])) == adder_program([[3, -1]])
+
+
 def test_costs_count_adders_negations_and_no_shifts():
     program = Program(
         ("d0", "d1"),
@@ -216,6 +220,8 @@ def test_forms_are_sums_shifts_and_signs_of_rows():
         (InvalidType, {"depth": 1.5}, "allowed: an integer"),
         (InvalidValue, {"bits": 0}, "allowed: 1 or more"),
         (InvalidValue, {"matrix": [["1/2"]]}, "allowed: integers"),
+        (InvalidType, {"matrix": None}, "rows of integers"),
+        (InvalidValue, {"matrix": [[0.5]]}, "got 0.5; allowed: integers"),
         (InvalidValue, {"matrix": [[1], [1, 2]]}, "rows of one length"),
     ],
 )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program.adders import adder_bits, adder_depth, adders
@@ -84,16 +84,24 @@ def adder_program(
 
 
 def _integers(matrix: Rows) -> tuple[tuple[int, ...], ...]:
-    rows = tuple(tuple(exact(c) for c in row) for row in matrix)
+    try:
+        rows = [list(row) for row in matrix]
+    except TypeError:
+        raise InvalidType(f"matrix: got {matrix!r}; allowed: rows of integers") from None
     if not rows or len({len(row) for row in rows}) > 1 or not rows[0]:
         raise InvalidValue("matrix: got no or unequal rows; allowed: rows of one length, 1 or more")
-    for row in rows:
-        for c in row:
-            if not isinstance(c, Fraction) or c.denominator != 1:
-                raise InvalidValue(
-                    f"matrix: got {c}; allowed: integers, as `winogen.fixed.integral` makes them"
-                )
-    return tuple(tuple(int(c) for c in row) for row in rows)  # type: ignore[arg-type]
+    return tuple(tuple(map(_integer, row)) for row in rows)
+
+
+def _integer(entry: Any) -> int:
+    if hasattr(entry, "__index__"):  # those of numpy, too
+        return int(entry)
+    number = exact(entry)
+    if isinstance(number, Fraction) and number.denominator == 1:
+        return int(number)
+    raise InvalidValue(
+        f"matrix: got {entry}; allowed: integers, as `winogen.fixed.integral` makes them"
+    )
 
 
 @lru_cache(maxsize=256)
