@@ -196,3 +196,15 @@ def test_cocotb_agrees(tmp_path, form):
     command = [sys.executable, f"{name}_cocotb.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "PASS=1 FAIL=0" in run.stdout + run.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["combinational", "nested and staged", "folded"])
+def test_verilator_agrees(tmp_path, form):
+    need("verilator")
+    name = written(tmp_path, made("f2_3", "filter", form))
+    command = ["verilator", "--binary", "--timing", "-Wno-lint", "-Wno-fatal", "-y", ".", "-o", "s"]
+    command += ["--top", f"{name}_tb", f"{name}_tb.v"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    run = subprocess.run(["obj_dir/s"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("PASS")

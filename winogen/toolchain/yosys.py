@@ -46,7 +46,7 @@ def prove(made: Design) -> Iterator[str]:
             adders = prove_netlist(claim, netlist(texts, name, Path(folder)))
             yield (
                 f"{name}: its matrix, widths and latency of {claim.module.stages} for all inputs; "
-                f"{adders} adders"
+                f"{adders} adder{'s' if adders != 1 else ''}"
             )
     asked = question(made)
     with TemporaryDirectory(prefix="winogen-") as folder:

@@ -113,7 +113,8 @@ def of_cases(
         tuple(Port(one, found[one]) for one in names) for names in (made.inputs, made.outputs)
     )
     rounded = f", the last {dropped} bits rounded" if dropped else ""
-    title = f"{target} = {symbol} {source}{rounded}: {made.adders} adders, {made.depth} deep"
+    adders = f"{made.adders} adder{'s' if made.adders != 1 else ''}"
+    title = f"{target} = {symbol} {source}{rounded}: {adders}, {made.depth} deep"
     title += f", in {stages} stage{'s' if stages > 1 else ''}." if stages else "."
     equations = [f"    {line}" for line in routine(program, source, target).equations]
     writer = _Writer(made, found, stages)
