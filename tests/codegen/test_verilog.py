@@ -7,9 +7,11 @@ import sys
 import pytest
 from codegen.verilog_tools import design, linted, need, simulated, transform, written
 
+from winogen.algebra import cook_toom
 from winogen.codegen.verilog import module
 from winogen.codegen.verilog.bench import expected, tiles
 from winogen.codegen.verilog.check import question
+from winogen.codegen.verilog.files import Options, rational, transforms
 from winogen.codegen.verilog.netlist import claims
 from winogen.codegen.verilog.netlist import prove as prove_netlist
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
@@ -79,6 +81,34 @@ def test_ports_of_a_folded_transform_are_the_widest_of_its_rows():
         column = nested.outputs[j::count]
         assert port.range.low == min(one.range.low for one in column)
         assert port.range.high == max(one.range.high for one in column)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_no_rounded_result_is_further_than_the_bound(axes):
+    """... and some come near it: halfway, at least."""
+    algorithm = cook_toom(2, 3, "0,sqrt(2)/2,-sqrt(2)/2,inf")
+    found = transforms(algorithm, "t", Options(axes=axes, fraction=3))
+    for kind in ("input", "filter"):
+        transform, rounding = found[kind]
+        exact = [[rational(c) for c in row] for row in algorithm.matrices[kind]]
+        worst = max(
+            abs(value - made)
+            for tile in tiles(transform, 300)
+            for row, results in zip(along(exact, tile, axes), expected(transform, tile))
+            for value, made in zip(row, results)
+        )
+        assert rounding.error / 2 < worst <= rounding.error
+
+
+def along(matrix, tile, axes):
+    """The exact transform of a tile."""
+
+    def one(line):
+        return [sum(c * x for c, x in zip(row, line)) for row in matrix]
+
+    if axes == 1:
+        return [one(tile[0])]
+    return [one(row) for row in zip(*(one(column) for column in zip(*tile)))]
 
 
 def test_a_simulation_notices_what_is_wrong(tmp_path):

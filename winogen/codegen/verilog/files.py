@@ -54,7 +54,7 @@ class Options:
             raise InvalidValue("delay: got it with pipeline; allowed: one of them")
         for name, value, most in (
             ("pipeline", self.stages or 1, STAGES),
-            ("delay", self.delay or 1 if self.delay is None else self.delay, DELAY),
+            ("delay", 1 if self.delay is None else self.delay, DELAY),
             ("fraction", 1 if self.fraction is None else self.fraction, FRACTION),
         ):
             if not 1 <= value <= most:
@@ -112,11 +112,11 @@ def _check_rational(algorithm: BilinearAlgorithm) -> None:
 
 
 def _nearest(value: Scalar, places: int) -> int:
-    return round(_rational(value) * (1 << places))
+    return round(rational(value) * (1 << places))
 
 
-def _rational(value: Scalar) -> Fraction:
-    """A number, or one that is nearer to it than 2^-100."""
+def rational(value: Scalar) -> Fraction:
+    """Return a number, or a fraction that is nearer to it than 2^-100."""
     if isinstance(value, Fraction):
         return value
     import sympy
@@ -147,13 +147,17 @@ class Rounding:
 
     def __str__(self) -> str:
         return (
-            f"Coefficients are rounded, by at most {_above(self.coefficient)}, and so are results, "
-            f"to integers: none is further than {_above(self.error)} from the exact transform."
+            f"Coefficients are rounded, by at most {above(self.coefficient)}, and so are results, "
+            f"to integers: none is further than {above(self.error)} from the exact transform."
         )
 
 
-def _above(value: Fraction) -> str:
-    """A bound with three digits, rounded up."""
+def above(value: Fraction) -> str:
+    """Return a bound with three digits or so, rounded up.
+
+    >>> above(Fraction(2, 3)), above(Fraction(1645, 1)), above(Fraction(1, 300))
+    ('0.667', '1645', '0.00334')
+    """
     if not value:
         return "0"
     scale = Fraction(10) ** (len(str(int(1 / value))) + 2 if value < 1 else 2)
@@ -164,7 +168,7 @@ def rounding(transform: Transform, exact: Iterable[Iterable[Scalar]]) -> Roundin
     """Return the error of a transform whose matrix is ``exact``, rounded."""
     scale = 1 << transform.dropped
     off = [
-        [abs(Fraction(c, scale) - _rational(value)) for c, value in zip(row, values)]
+        [abs(Fraction(c, scale) - rational(value)) for c, value in zip(row, values)]
         for row, values in zip(transform.matrix, exact)
     ]
 
