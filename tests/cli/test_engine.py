@@ -78,4 +78,6 @@ def test_onnx_files_and_nets_of_the_laboratory(winogen, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_are_one_sentence(refused, net, words, message):
+    if words == ("missing.onnx",):
+        pytest.importorskip("onnx")
     assert message in refused("engine", *words)

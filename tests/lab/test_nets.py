@@ -327,7 +327,7 @@ def test_a_plot_of_one_contestant(nets_document, tmp_path):
             ("--nets", "tiny", "--beside", "python=p,tile=4"),
             "beside python=p,tile=4, option: got 'tile' with --nets; allowed: isa, python",
         ),
-        (("--nets", "tiny", "--resume"), "resume: got it without --json; allowed: with the file"),
+        (("--nets", "tiny", "--resume"), "resume: got it without --results; allowed: with"),
         (("--resume",), "resume: got True; allowed: none without --nets"),
         (("--seconds", 9), "seconds: got 9.0; allowed: none without --nets"),
         (("--seconds", 0), "seconds: got 0.0; allowed: none without --nets"),
