@@ -202,6 +202,9 @@ def through_compress(name: str) -> None:
     )  # fmt: skip
     if "allowed: what can be met" in done.stderr:  # random weights have no low rank
         return
+    if len(subject.shape) != 4:  # a column and a row of taps are of layers of two axes
+        assert done.returncode == 2 and "no convolution that may become two" in done.stderr
+        return
     assert done.returncode == 0, done.stdout + done.stderr
     got = onnxruntime.InferenceSession("small.onnx").run(None, {"x": several[:1].numpy()})
     assert [one.shape for one in got] == [one.shape for one in expected(name, subject.shape)]
