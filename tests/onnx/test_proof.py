@@ -48,10 +48,10 @@ def spoiled(monkeypatch, change, which="Segment"):
     """Change what is written for one kind of nodes."""
     add = Writer._add
 
-    def adding(self, kind, inputs, outputs, label, **values):
+    def adding(self, kind, inputs, outputs, label, keys, **values):
         if kind == which:
             inputs, values = change(self, list(inputs), dict(values))
-        add(self, kind, inputs, outputs, label, **values)
+        add(self, kind, inputs, outputs, label, keys, **values)
 
     monkeypatch.setattr(Writer, "_add", adding)
 
