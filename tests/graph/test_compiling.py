@@ -131,3 +131,19 @@ assert began.wait(60)
     command = [sys.executable, "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert not ended.stdout and not ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priorities")
+def test_threads_behind_calls_get_what_calls_leave_over():
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    seen = threading.Event()
+    nice = {}
+
+    def work(key):
+        nice[key] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        seen.set()
+
+    compiling.Background(work).add(["key"])
+    assert seen.wait(60)
+    assert nice["key"] == max(before, 15)
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
