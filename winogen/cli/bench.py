@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,7 +90,7 @@ def bench(
         None, min=0, help="With --nets: begin no further net after so many seconds."
     ),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
+    results: Path = RESULTS,
     resume: bool = typer.Option(
         False, "--resume", help="With --nets: measure only what the file of --results has not yet."
     ),
@@ -138,12 +138,9 @@ def bench(
             rounds=repeat,
             min_time=_seconds(min_time),
         )
-        if results is not None:
-            report.save(document, results)
-    if as_json:
-        print_json(document)
-    else:
-        print_wide(tables.render(document))
+    # What is shown is in a file already.
+    kept = results if show is None else None
+    give(document, kept, as_json, lambda: print_wide(tables.render(document)))
     if plot is not None:
         from winogen.lab.bench.plot import save_plot
 

@@ -10,7 +10,7 @@ import typer
 from winogen.cli.bench import check_outputs, print_wide
 from winogen.cli.contestants import ours
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 
@@ -28,7 +28,7 @@ def explain(
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of a call."),
     markdown: bool = typer.Option(False, "--markdown", help="Print the table as Markdown."),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
+    results: Path = RESULTS,
     plot: Path = typer.Option(None, help="Draw the stages and their limits (.png, .svg, .pdf)."),
     **options: Any,
 ) -> None:
@@ -38,7 +38,7 @@ def explain(
     """
     from winogen.conv import arguments
     from winogen.lab.bench import explain as why
-    from winogen.lab.bench import explain_tables, report
+    from winogen.lab.bench import explain_tables
     from winogen.lab.layers import chosen_layers
     from winogen.progress import telling
 
@@ -54,14 +54,14 @@ def explain(
         chosen = [layer.with_batch(batch) for layer in chosen]
     with telling("measuring") as say:
         document = why.explain(chosen, settings, say)
-    if results is not None:
-        report.save(document, results)
-    if as_json:
-        print_json(document)
-    elif markdown:
-        typer.echo(explain_tables.markdown(document), nl=False)
-    else:
-        print_wide(explain_tables.render(document))
+
+    def show() -> None:
+        if markdown:
+            typer.echo(explain_tables.markdown(document), nl=False)
+        else:
+            print_wide(explain_tables.render(document))
+
+    give(document, results, as_json, show)
     if plot is not None:
         from winogen.lab.bench.explain_plot import save_plot
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from winogen.cli.options import AS_JSON, integers, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give, integers
 
 EXAMPLE = "Example: winogen lab front --kernels 3 --most 12 --plot front.png"
 
@@ -18,7 +18,7 @@ def front(
         40, min=0, help="Tiles that are measured of each way on the front; 0: none."
     ),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(None, metavar="FILE", help="Write all ways here, as JSON."),
+    results: Path = RESULTS,
     plot: Path = typer.Option(None, help="Draw them (.png, .svg, .pdf)."),
 ) -> None:
     """Show which tiles are worth having: error against multiplications per output.
@@ -29,7 +29,6 @@ def front(
     """
     from winogen.cli.bench import check_outputs
     from winogen.errors import InvalidValue
-    from winogen.lab.bench import report
     from winogen.lab.reports.front import fronts, render
     from winogen.progress import telling
 
@@ -40,12 +39,7 @@ def front(
     check_outputs(results, plot)
     with telling("estimating") as say:
         document = fronts(sizes, most, trials, say)
-    if results is not None:
-        report.save(document, results, "kernels")
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(render(document))
+    give(document, results, as_json, lambda: typer.echo(render(document)), "kernels")
     if plot is not None:
         from winogen.lab.reports.front_plot import save_plot
 

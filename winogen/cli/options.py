@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -37,6 +38,28 @@ class App(typer.Typer):
 
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON instead of lines.")
+RESULTS = typer.Option(None, "--results", metavar="FILE", help="Write the results here, as JSON.")
+
+
+def give(
+    document: dict[str, Any],
+    results: Path | None,
+    as_json: bool,
+    show: Callable[[], object],
+    rows_of: str = "layers",
+) -> None:
+    """Write what was measured to the file ``results``, if one is given, and print it.
+
+    As JSON, or as ``show`` prints it. ``rows_of``: the key of what has a line each in the file.
+    """
+    if results is not None:
+        from winogen.lab.bench.report import save
+
+        save(document, results, rows_of)
+    if as_json:
+        print_json(document)
+    else:
+        show()
 
 
 def print_json(value: Any, without: str = "", **more: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import read, takes
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 if TYPE_CHECKING:
     from winogen.lab.bench.regret import Candidate
@@ -45,9 +45,7 @@ def regret(
         help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth.",
     ),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(
-        None, metavar="FILE", help="Write all that was predicted and measured here, as JSON."
-    ),
+    results: Path = RESULTS,
     **options: Any,
 ) -> None:
     """Measure candidates of the planner, layer by layer: what does its choice cost?
@@ -66,7 +64,6 @@ def regret(
 
     from winogen.errors import InvalidValue
     from winogen.lab.bench.regret import summary, sweep
-    from winogen.lab.bench.report import save
     from winogen.lab.layers import chosen_layers
 
     asked = read(options)
@@ -98,12 +95,9 @@ def regret(
             ways = _named(first), *times[:2], "same" if best is first else _named(best), times[2]
             console.print(_ROW.format(one.layer, *ways, f"{one.regret:.2f}"))
     totals = summary(regrets)
-    console.print(f"regret: median {totals['median']:.3f}, worst {totals['worst']:.3f}")
     document = {**totals, "layers": [one.to_dict() for one in regrets]}
-    if results is not None:
-        save(document, results)
-    if as_json:
-        print_json(document)
+    last = f"regret: median {totals['median']:.3f}, worst {totals['worst']:.3f}"
+    give(document, results, as_json, lambda: console.print(last))
 
 
 _ROW = "{:<30} {:<29} {:>12} {:>8}  {:<29} {:>8} {:>6}"
@@ -120,7 +114,6 @@ def _compare_rules(
     """Print what every planner chose for direct convolution, and its measured regret."""
     from rich.console import Console
 
-    from winogen.lab.bench.report import save
     from winogen.lab.loops.planners import compare, summary
 
     names = _RULES[planner]
@@ -134,13 +127,12 @@ def _compare_rules(
             seconds = f"{1e3 * one.fastest.measured_s:.3f}"
             console.print(_row_of(one.layer, str(one.fastest), seconds, ways))
     totals = summary(comparisons)
-    for name, regret in totals.items():
-        console.print(f"{name}: median {regret['median']:.3f}, worst {regret['worst']:.3f}")
     document = {"planners": totals, "layers": [one.to_dict() for one in comparisons]}
-    if results is not None:
-        save(document, results)
-    if as_json:
-        print_json(document)
+    last = "\n".join(
+        f"{name}: median {regret['median']:.3f}, worst {regret['worst']:.3f}"
+        for name, regret in totals.items()
+    )
+    give(document, results, as_json, lambda: console.print(last))
 
 
 def _row_of(layer: str, fastest: str, seconds: str, ways: list[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ import typer
 from winogen.cli.bench import check_outputs
 from winogen.cli.contestants import ours
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --tile 4,4"
 
@@ -23,7 +23,7 @@ def stack(
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     all_loops: bool = typer.Option(False, "--all", help="Loops without such accesses, too."),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
+    results: Path = RESULTS,
     **options: Any,
 ) -> None:
     """List the inner loops of the layers' kernels that load vectors from the stack or store them.
@@ -31,22 +31,22 @@ def stack(
     It reads what objdump or llvm-objdump says of the compiled kernels. WINOGEN_ISA chooses the
     instruction set.
     """
-    from rich.console import Console
-
-    from winogen.lab.bench import report
     from winogen.lab.bench.stack import of_layers
-    from winogen.lab.bench.texts import plain_table
     from winogen.lab.layers import chosen_layers
 
     check_outputs(results, None)
     chosen = chosen_layers(layers, only)
     asked = dict(ours(chosen, **options).options)
     kernels = of_layers(chosen, asked.pop("layout", "NCHW"), **asked)
-    if results is not None:
-        report.save({"kernels": kernels}, results)
-    if as_json:
-        print_json({"kernels": kernels})
-        return
+    give({"kernels": kernels}, results, as_json, lambda: _show(kernels, all_loops))
+
+
+def _show(kernels: list[dict[str, Any]], all_loops: bool) -> None:
+    """Print a table for each kernel."""
+    from rich.console import Console
+
+    from winogen.lab.bench.texts import plain_table
+
     for kernel in kernels:
         rows = [row for row in kernel["loops"] if all_loops or row["loads"] + row["stores"]]
         table = plain_table(f"{kernel['kernel']}: {', '.join(kernel['layers'])}", "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 if TYPE_CHECKING:
     from winogen.conv.choice import Choice
@@ -43,9 +43,7 @@ def tune(
         [], metavar="FILE", help="Add what these files know; may be given several times."
     ),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(
-        None, metavar="FILE", help="Write what became of every layer here, as JSON."
-    ),
+    results: Path = RESULTS,
 ) -> None:
     """Measure ways to compute layers on this machine, and keep what beats the planner's choice.
 
@@ -56,7 +54,6 @@ def tune(
     """
     from winogen.conv import wisdom
     from winogen.errors import InvalidValue
-    from winogen.lab.bench.report import save
 
     if layout not in _LAYOUTS:
         raise InvalidValue(f"layout: got {layout!r}; allowed: {', '.join(_LAYOUTS)}")
@@ -73,12 +70,10 @@ def tune(
     if layers is not None:
         outcomes = _tune(layers, only, where, seconds, _LAYOUTS[layout], dtype, threads, tolerance)
         document = {"wisdom": str(where), "layers": [_document(one) for one in outcomes]}
-        if results is not None:
-            save(document, results)
-        if as_json:
-            print_json(document)
-        else:
-            _show(outcomes, where)
+        give(document, results, as_json, lambda: _show(outcomes, where))
+        for one in outcomes:
+            for choice in one.wrong:
+                typer.echo(f"{one.name}: wrong results, please report: {choice}", err=True)
     if export is not None:
         added, _ = wisdom.merge([where] if where.is_file() else [], export)
         export.chmod(0o644)
@@ -128,8 +123,6 @@ def _show(outcomes: list[Outcome], where: Path) -> None:
     typer.echo(_ROW.format("layer", "", "planner ms", "tuned ms", "ratio", "choice"))
     for one in outcomes:
         typer.echo(_ROW.format(one.name, one.layout, *_cells(one)).rstrip())
-        for choice in one.wrong:
-            typer.echo(f"  wrong results, please report: {choice}", err=True)
     won = [one for one in outcomes if one.victory]
     typer.echo(
         f"{len(won)} of {len(outcomes)} layers are faster than planned; "

@@ -9,7 +9,7 @@ import typer
 
 from winogen.cli.bench import check_outputs
 from winogen.cli.convolution import read, takes
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, RESULTS, give
 
 EXAMPLE = "Example: winogen lab ways thesis27 --only 56x56 --timed"
 
@@ -39,7 +39,7 @@ def ways(
     rounds: int = typer.Option(20, min=1, max=10_000, help="With --timed: turns of every way."),
     markdown: bool = typer.Option(False, "--markdown", help="Print tables as Markdown."),
     as_json: bool = AS_JSON,
-    results: Path = typer.Option(None, metavar="FILE", help="Write the results here, as JSON."),
+    results: Path = RESULTS,
     **options: Any,
 ) -> None:
     """Show multiplications, packed filters and workspace of layers computed in several ways.
@@ -48,7 +48,7 @@ def ways(
     size of the map over the pairs of channels, HW/CM.
     """
     from winogen.errors import InvalidValue
-    from winogen.lab.bench import filter_ways, report
+    from winogen.lab.bench import filter_ways
     from winogen.lab.bench import ways as found
     from winogen.lab.bench.ways_tables import render
     from winogen.lab.layers import chosen_layers
@@ -86,12 +86,8 @@ def ways(
     if not rows:
         raise InvalidValue(f"layers: got none with tiles; allowed: some, to compare {compare}")
     document = {"compare": compare, "layers": rows}
-    if results is not None:
-        report.save(document, results)
-    if as_json:
-        print_json(document)
-        return
-    typer.echo((filter_ways.render if compare == "filters" else render)(rows, markdown))
+    table = filter_ways.render if compare == "filters" else render
+    give(document, results, as_json, lambda: typer.echo(table(rows, markdown)))
 
 
 _COMPARED = ("algorithms", "edges", "borders", "filters")
@@ -101,16 +97,10 @@ def _nets(
     names: str, layout: str, rounds: int, markdown: bool, results: Path | None, as_json: bool
 ) -> None:
     """Measure the convolutions of nets, and print them."""
-    from winogen.lab.bench import report
     from winogen.lab.bench.net_ways import compare_nets, render
     from winogen.lab.nets import chosen_nets
     from winogen.progress import telling
 
     with telling("measuring") as say:
         rows = compare_nets(chosen_nets([names], say), layout=layout, rounds=rounds, say=say)
-    if results is not None:
-        report.save({"nets": rows}, results, "nets")
-    if as_json:
-        print_json({"nets": rows})
-    else:
-        typer.echo(render(rows, markdown))
+    give({"nets": rows}, results, as_json, lambda: typer.echo(render(rows, markdown)), "nets")
