@@ -87,4 +87,4 @@ def test_what_it_does_not_write_is_refused_before_any_work(winogen, tmp_path, wo
     folder = tmp_path / "engine"
     result = winogen("generate", *words.split(), "-o", folder)
     assert result.exit_code != 0 and not folder.exists()
-    assert message in " ".join(result.output.split())
+    assert message in " ".join(result.stderr.split())
