@@ -1,6 +1,7 @@
 """Data goes one way: folders import only from those before them in docs/architecture.md."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -53,3 +54,9 @@ def test_imports_go_one_way(folder):
     allowed = {*ORDER[: ORDER.index(folder) + 1]}
     for path in (ROOT / "winogen" / folder).rglob("*.py"):
         assert imported(path) <= allowed, path.relative_to(ROOT)
+
+
+def test_the_page_of_files_is_what_the_script_writes(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    files_page = importlib.import_module("files_page")
+    assert files_page.PAGE.read_text("utf-8") == files_page.page(), "run scripts/files_page.py"
