@@ -87,6 +87,14 @@ def test_what_stops_winogen_is_the_exit_status(found, monkeypatch, name, value, 
     assert f"{name}={value}" in by_topic["environment"][0]["text"]
 
 
+def test_a_variable_that_nobody_reads_is_taken_for_a_slip(found, monkeypatch):
+    monkeypatch.setenv("WINOGEN_ISSA", "avx2")
+    monkeypatch.setenv("WINOGEN_OF_SOMEBODY_ELSE", "1")
+    _, line = found()["environment"]
+    assert line["text"] == "WINOGEN_ISSA is set, which winogen does not read"
+    assert line["cure"] == "perhaps WINOGEN_ISA is meant: the instruction set of kernels"
+
+
 def test_without_a_compiler_and_kernels_a_cure_is_named(found, here, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setenv("WINOGEN_CACHE", str(here / "cache"))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from winogen.environment import VARIABLES
+
 ROOT = Path(__file__).parents[2]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("```text")[2]
 ORDER = [*re.findall(r"│  (\w+)  ", PICTURE), "cli"]
@@ -60,3 +62,11 @@ def test_the_page_of_files_is_what_the_script_writes(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     files_page = importlib.import_module("files_page")
     assert files_page.PAGE.read_text("utf-8") == files_page.page(), "run scripts/files_page.py"
+
+
+def test_variables_of_the_environment_are_read_in_one_place_and_told_on_one_page():
+    reads = re.compile(r"""(?:environ\.get\(|getenv\(|environ\[|get\()\s*"WINOGEN_\w+"(?!\] = )""")
+    for path in (ROOT / "winogen").rglob("*.py"):
+        assert not reads.search(path.read_text("utf-8")), path.relative_to(ROOT)
+    page = (ROOT / "docs" / "conv2d.md").read_text("utf-8").partition("## Environment")[2]
+    assert re.findall(r"(?m)^\| `(WINOGEN_\w+)`", page) == list(VARIABLES)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from winogen import environment
 from winogen.errors import CompilerNotFound, InvalidValue
 
 # What it means for winogen, and the mark before the line.
@@ -85,6 +86,10 @@ def _versions() -> Iterator[Finding]:
 def _environment() -> Iterator[Finding]:
     found = [f"{name}={value}" for name, value in os.environ.items() if _VARIABLES.match(name)]
     yield Finding("environment", " ".join(map(shlex.quote, sorted(found))) or "as usual")
+    for name, meant in environment.misspelt().items():
+        text = f"{name} is set, which winogen does not read"
+        cure = f"perhaps {meant} is meant: {environment.VARIABLES[meant]}"
+        yield Finding("environment", text, "lacks", cure)
 
 
 def _cpu() -> Iterator[Finding]:

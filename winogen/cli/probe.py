@@ -18,6 +18,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from winogen import environment
+
 _SECONDS = 300  # a compiler may be slow, and so may be importing torch
 # Packages that bring a runtime with them, or threads of their own.
 _PACKAGES = ("torch", "onnxruntime")
@@ -47,7 +49,7 @@ def outcomes() -> tuple[list[dict[str, str]], str]:
 def main() -> None:
     """Print what becomes of a layer, of the record of the machine, and of imported packages."""
     os.environ["WINOGEN_WISDOM"] = "0"
-    measures = os.environ.get("WINOGEN_CALIBRATE")
+    measures = environment.value("WINOGEN_CALIBRATE")
     os.environ["WINOGEN_CALIBRATE"] = "0"  # so that the layer leaves no record
     _print("a layer", _layer, "wrong")
     if measures != "0":

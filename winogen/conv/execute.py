@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from winogen import environment
 from winogen.conv import fourier, memory, planner, rankings, stock, wisdom
 from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
@@ -73,24 +74,22 @@ class Environment(NamedTuple):
     """The variables of the environment that kernels depend on; another value makes another plan."""
 
     compiler: str | None
-    cache: str | None
+    cache: str
     flush_denormals: bool
-    wisdom: str | None = None
-    compile: str | None = None
-    prebuilt: str | None = None
+    wisdom: str = ""
+    compile: str = ""
+    prebuilt: str = ""
 
     @classmethod
     def now(cls) -> Environment:
         """Return the environment of this process as it is."""
-        get = os.environ.get
-        flush = get("WINOGEN_FLUSH_DENORMALS") == "1"
         return cls(
-            get("CC"),
-            get("WINOGEN_CACHE"),
-            flush,
-            get("WINOGEN_WISDOM"),
-            get("WINOGEN_COMPILE"),
-            get("WINOGEN_PREBUILT"),
+            os.environ.get("CC"),
+            environment.value("WINOGEN_CACHE"),
+            environment.value("WINOGEN_FLUSH_DENORMALS") == "1",
+            environment.value("WINOGEN_WISDOM"),
+            environment.value("WINOGEN_COMPILE"),
+            environment.value("WINOGEN_PREBUILT"),
         )
 
 

@@ -6,11 +6,11 @@ too, but there a BLAS does as well.
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
+from winogen import environment
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Call, Environment, remembered
 from winogen.conv.stock import stock_of
@@ -306,7 +306,7 @@ class _Product(Call):
         return out
 
 
-_Surroundings = tuple[tuple[str | None, str | None], Machine, Environment]
+_Surroundings = tuple[tuple[str, str], Machine, Environment]
 
 
 def _environment() -> _Surroundings:
@@ -314,8 +314,11 @@ def _environment() -> _Surroundings:
 
     Finding the target takes longer than many a product.
     """
-    get = os.environ.get
-    return (get("WINOGEN_CPU"), get("WINOGEN_ISA")), current(), Environment.now()
+    return (
+        (environment.value("WINOGEN_CPU"), environment.value("WINOGEN_ISA")),
+        current(),
+        Environment.now(),
+    )
 
 
 def _spec(target: Target, columns: int, dtype: str, sizes: Tuning | None) -> GemmSpec:

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from itertools import product
 from typing import Any, Protocol, TypeVar, get_args
 
+from winogen import environment
 from winogen.codegen.render import cdef, parts, recipe, render
 from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
 from winogen.kernels import named
@@ -182,7 +183,9 @@ def stock_of(target: Target) -> Stock | None:
         reason = lack(get("CC"), get("PATH"))
     if mode_ == "missing" and not reason:
         return None
-    return _stock(reason, *map(get, ("WINOGEN_CACHE", "WINOGEN_PREBUILT", "CC")))
+    return _stock(
+        reason, environment.value("WINOGEN_CACHE"), environment.value("WINOGEN_PREBUILT"), get("CC")
+    )
 
 
 @lru_cache(maxsize=32)

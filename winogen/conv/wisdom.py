@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import winogen
+from winogen import environment
 from winogen.conv.choice import Choice, Cut, axes
 from winogen.conv.cuts import Measured, work_of
 from winogen.conv.problem import Problem
@@ -101,7 +101,7 @@ NOTHING = Wisdom()
 
 def path() -> Path | None:
     """Return the file in use: WINOGEN_WISDOM, or one in the cache folder; None for none."""
-    chosen = os.environ.get("WINOGEN_WISDOM", "").strip()
+    chosen = environment.value("WINOGEN_WISDOM")
     if chosen == "0":
         return None
     return path_of("WINOGEN_WISDOM", chosen) if chosen else cache_dir() / FILE

@@ -35,6 +35,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from winogen import environment
 from winogen.errors import CacheUnavailable, InvalidValue
 from winogen.toolchain import trust
 
@@ -54,7 +55,7 @@ def cache_dir() -> Path:
     The folder need not exist yet. Deleting it, at any time, costs only the next compile. Raises
     InvalidValue for a WINOGEN_CACHE that cannot be a folder.
     """
-    chosen = os.environ.get("WINOGEN_CACHE")
+    chosen = environment.value("WINOGEN_CACHE")
     if chosen:
         return path_of("WINOGEN_CACHE", chosen)
     from platformdirs import user_cache_path

@@ -14,6 +14,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from winogen import environment
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.records.target import OLDEST
@@ -96,7 +97,7 @@ def mode(usual: str = "missing") -> str:
     >>> mode("background") in MODES
     True
     """
-    chosen = os.environ.get("WINOGEN_COMPILE", "").strip() or usual
+    chosen = environment.value("WINOGEN_COMPILE") or usual
     if chosen not in MODES:
         raise InvalidValue(f"WINOGEN_COMPILE: got {chosen!r}; allowed: {', '.join(MODES)}")
     return chosen

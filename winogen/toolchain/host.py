@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from winogen import environment
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels.tuning import CORES
 from winogen.records import EXTENSIONS, TARGETS, Target, spelled
@@ -29,11 +30,11 @@ _OF_VECTORS = re.compile("avx|sse|fma|f16c|amx|aes|clmul|gfni")
 
 
 def _cpu() -> Any:  # archspec.cpu.Microarchitecture
-    return _named(os.environ.get("WINOGEN_CPU"))
+    return _named(environment.value("WINOGEN_CPU"))
 
 
 @lru_cache(maxsize=8)
-def _named(name: str | None) -> Any:
+def _named(name: str) -> Any:
     """Return the micro-architecture of this name; of the CPU itself where none is given."""
     import archspec.cpu
 
@@ -69,7 +70,7 @@ def lineage() -> tuple[str, ...]:
     are all there.
     """
     cpu = _cpu()
-    if not os.environ.get("WINOGEN_CPU"):
+    if not environment.value("WINOGEN_CPU"):
         alike = _able(_reported(), _detected().vendor)
         cpu = max((cpu, *alike), key=lambda one: (len(one.ancestors), len(one.features)))
     return tuple(str(one.name) for one in (cpu, *cpu.ancestors))
@@ -153,7 +154,7 @@ def host_targets() -> tuple[Target, ...]:
     features = set(cpu.features) | implied
     core = _core()
     also = features | _reported()
-    if os.environ.get("WINOGEN_CPU"):
+    if environment.value("WINOGEN_CPU"):
         features &= _reported() | implied
         also = set(features)
     if "amx_int8" in also and not _permitted():
@@ -210,7 +211,7 @@ def host_target() -> Target:
     True
     """
     available = host_targets()
-    name = os.environ.get("WINOGEN_ISA")
+    name = environment.value("WINOGEN_ISA")
     if not name:
         return available[0]
     name, changes = spelled(name)

@@ -24,7 +24,6 @@ Within a process the machine never changes.
 
 from __future__ import annotations
 
-import os
 import warnings
 from contextlib import suppress
 from datetime import timedelta
@@ -32,6 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from winogen import environment
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Machine
 from winogen.records.machines import KNOWN, known_machine
@@ -157,7 +157,7 @@ def is_new() -> bool:
 
 def may_measure() -> bool:
     """Whether plans may depend on what is measured here: unless ``WINOGEN_CALIBRATE=0``."""
-    return os.environ.get("WINOGEN_CALIBRATE") != "0"
+    return environment.value("WINOGEN_CALIBRATE") != "0"
 
 
 @cache

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from winogen import environment
 from winogen.records import Costs, Machine, costs_of
 from winogen.toolchain import trust
 from winogen.toolchain.cache import write_whole
@@ -153,7 +153,7 @@ def file_in(folder: Path) -> Path:
     target, known = host_target(), host_targets()
     whole = next(one for one in known if one.name == target.name)
     words = [target.name, *sorted(whole.extensions - target.extensions)]
-    taken_for = os.environ.get("WINOGEN_CPU")
+    taken_for = environment.value("WINOGEN_CPU")
     if taken_for or words != [known[0].name]:
         words = ["", *filter(None, [taken_for]), *words]
     else:

@@ -31,7 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from winogen import resources
+from winogen import environment, resources
 from winogen.toolchain import trust
 from winogen.toolchain.cache import LIBRARY, KernelStore, path_of, write_whole
 from winogen.toolchain.system import system_name
@@ -150,12 +150,12 @@ def archives(target: str) -> tuple[Archive, ...]:
     What is wrong with one comes as a warning, and so does what makes the folders of
     WINOGEN_PREBUILT useless here. Raises InvalidValue for WINOGEN_PREBUILT.
     """
-    return _archives(target, _tell(os.environ.get("WINOGEN_PREBUILT", "")))
+    return _archives(target, _tell(environment.value("WINOGEN_PREBUILT")))
 
 
 def folders() -> list[Path]:
     """Return the folders that WINOGEN_PREBUILT names; raises InvalidValue."""
-    return _folders(os.environ.get("WINOGEN_PREBUILT", ""))
+    return _folders(environment.value("WINOGEN_PREBUILT"))
 
 
 def _folders(chosen: str) -> list[Path]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from winogen import environment
 from winogen.errors import InvalidValue
 from winogen.toolchain import trust
 from winogen.toolchain.cache import (
@@ -71,7 +72,7 @@ def limit() -> int:
     >>> limit() == 1 << 30 or "WINOGEN_CACHE_LIMIT" in os.environ
     True
     """
-    text = os.environ.get("WINOGEN_CACHE_LIMIT", "").strip()
+    text = environment.value("WINOGEN_CACHE_LIMIT")
     if not text:
         return DEFAULT_LIMIT
     size = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(i?B)?", text, re.IGNORECASE)
