@@ -29,7 +29,7 @@ class Part:
         nodes = [model.renamed(node) for node in model.cone(self.outputs, set(self.inputs))]
         made = {name for node in nodes for name in node.output}
         read = {name for node in nodes for name in model.reads(node)} - made - {*self.inputs}
-        constants = {name: model.constant(name) for name in read}
+        constants = {name: model.constant(name) for name in sorted(read)}
         return None if any(array is None for array in constants.values()) else (nodes, constants)
 
 
