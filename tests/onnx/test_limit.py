@@ -8,7 +8,7 @@ import pytest
 import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import compiling
-from winogen.onnx import measuring, planning
+from winogen.onnx import measuring, planning, report
 from winogen.onnx.rewrite import rewrite
 from winogen.tasks import limit
 
@@ -53,6 +53,15 @@ def test_what_no_seconds_are_left_for_runs_as_predicted(
     )
     assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
     check(net, model, result, session)
+
+
+def test_a_report_takes_as_long_as_one_says(now, monkeypatch):
+    monkeypatch.setattr(compiling, "at_hand", lambda spec: True)
+    _, model = chain(channels=CHANNELS)
+    made = report(model, seconds=15)
+    assert len(made.predicted) == 1
+    assert "1 layers run as predicted, since no seconds were left" in str(made)
+    assert not report(model, seconds=None).predicted
 
 
 def test_with_enough_seconds_nothing_is_predicted(now, session):
@@ -105,5 +114,7 @@ def test_a_session_that_plans_for_new_sizes_is_not_silent(session, monkeypatch):
 
 @pytest.mark.parametrize("seconds, error", [(-1, InvalidValue), ("30", InvalidType)])
 def test_other_seconds_are_refused_before_the_model_is_read(seconds, error):
+    with pytest.raises(error, match=r"^seconds: got .*; allowed: None, or a number"):
+        report("no such file", seconds=seconds)
     with pytest.raises(error, match=r"^seconds: got .*; allowed: None, or a number"):
         winogen.onnx.optimize("no such file", seconds=seconds)

@@ -25,6 +25,9 @@ INPUT = typer.Option(
     metavar="[NAME=]N,C,H,W",
     help="Sizes of an input; once for each. The only one needs no name.",
 )
+_SECONDS = typer.Option(
+    30.0, min=0.0, help="About how long to measure layers; inf for as long as that takes."
+)
 _TOLERANCE = typer.Option(None, help="Error that suffices in every layer, as in conv2d: 1e-5.")
 
 
@@ -37,9 +40,7 @@ def optimize(
         None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
     ),
     input: list[str] = INPUT,
-    seconds: float = typer.Option(
-        30.0, min=0.0, help="About how long to measure layers; inf for as long as that takes."
-    ),
+    seconds: float = _SECONDS,
     as_json: bool = AS_JSON,
 ) -> None:
     """Write a model that computes the same with winogen's convolutions, where these are faster.
@@ -160,6 +161,7 @@ def report(
     predicted: bool = typer.Option(
         False, "--predicted", help="Print what was predicted of measured layers, too."
     ),
+    seconds: float = _SECONDS,
     as_json: bool = AS_JSON,
 ) -> None:
     """Say layer by layer what winogen gains, without changing anything.
@@ -168,7 +170,8 @@ def report(
     """
     from winogen.onnx.report import report as make
 
-    made = make(model, tolerance=tolerance, threads=threads, input_shapes=shapes_of(input))
+    options: dict[str, Any] = {"tolerance": tolerance, "threads": threads, "seconds": seconds}
+    made = make(model, input_shapes=shapes_of(input), **options)
     if as_json:
         print_json(made, gain=made.gain)
     else:

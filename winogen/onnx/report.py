@@ -25,8 +25,9 @@ from winogen.onnx.model import Model
 from winogen.onnx.padding import same
 from winogen.onnx.probes import sized
 from winogen.onnx.reading import Reading, read
-from winogen.onnx.rewrite import rewrite
+from winogen.onnx.rewrite import late, rewrite
 from winogen.tasks.duel import Times
+from winogen.tasks.limit import checked
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 from winogen.typing import FilePath, Real
@@ -75,6 +76,7 @@ class Report:
     quantized: int = 0  # convolutions of 8 bits that winogen would compute
     quantized_times: Times | None = None  # of all measured ones, including what stays
     errors: Errors | None = None  # at the output of the whole model; None: they are not known
+    predicted: tuple[str, ...] = ()  # layers that no seconds were left to measure
 
     @property
     def predicted_s(self) -> float:
@@ -130,6 +132,8 @@ class Report:
             yield self.errors.text("onnxruntime")
         if self.unmeasured:
             yield f"not measured: {self.unmeasured}"
+        if self.predicted:
+            yield late(self.predicted)
         if self.quantized:
             measured = "not measured"
             if self.quantized_times:
@@ -144,6 +148,7 @@ def report(
     tolerance: Real | None = None,
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    seconds: Real | None = 30,
 ) -> Report:
     """Return what `optimize` gains, with the same arguments.
 
@@ -152,6 +157,7 @@ def report(
     Inputs whose sizes are open need ``input_shapes`` for any times, but for the batch, which is 1
     then. Raises as `optimize` does.
     """
+    checked(seconds)
     proto = original(model_or_path)
     model = Model(proto, input_shapes)
     try:
@@ -159,7 +165,8 @@ def report(
     except InvalidValue as unsized:
         return _of_open_sizes(model, arguments.threads(threads), str(unsized))
     count, largest = arguments.threads(threads), None if tolerance is None else float(tolerance)
-    result = rewrite(proto, tolerance=tolerance, threads=count, input_shapes=input_shapes)
+    options: dict[str, Any] = {"tolerance": tolerance, "threads": count, "seconds": seconds}
+    result = rewrite(proto, input_shapes=input_shapes, **options)
     reading = read(model)
     settings = _settings(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
@@ -178,7 +185,7 @@ def report(
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
     of_bytes = Times(*map(sum, zip(*narrow_times))) if narrow_times else None
-    return Report(*made, of_bytes, result.errors)
+    return Report(*made, of_bytes, result.errors, result.predicted)
 
 
 def _of_open_sizes(model: Model, threads: int, why: str) -> Report:

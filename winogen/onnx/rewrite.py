@@ -95,14 +95,17 @@ class Rewritten:
             lines.append(f"  not measured: {self.unmeasured}")
         lines += [f"  {self.errors.text('onnxruntime')}"] if self.errors else []
         lines += [f"  {self.verdict}"] if self.verdict else []
-        if self.predicted:
-            some = ", ".join(self.predicted[:3]) + (" ..." if len(self.predicted) > 3 else "")
-            lines.append(
-                f"  {len(self.predicted)} layers run as predicted, since no seconds were left to "
-                f"measure them: {some}"
-            )
+        lines += [f"  {late(self.predicted)}"] if self.predicted else []
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
+
+
+def late(layers: Sequence[str]) -> str:
+    """Return what is said of layers that the limit of seconds left no time to measure."""
+    some = ", ".join(layers[:3]) + (" ..." if len(layers) > 3 else "")
+    return (
+        f"{len(layers)} layers run as predicted, since no seconds were left to measure them: {some}"
+    )
 
 
 def optimize(
@@ -446,7 +449,7 @@ class _Draft:
         if self.result.segments:
             writer = self._writer()
             alone = list(writer.apart(self.graph))
-            times = measuring.parts(alone, writer.tensors, proto.opset_import)
+            times = measuring.parts(alone, writer.constants.tensors, proto.opset_import)
             layers |= times
             lost = {name: one for name, one in times.items() if one.is_lost}
             if lost:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments
 from winogen.conv.quantization import Filters
 from winogen.graph import (
     Concat,
@@ -20,22 +18,21 @@ from winogen.graph import (
     GroupNorm,
     LayerNorm,
     Opaque,
-    Shuffle,
     Slice,
     Spread,
     cut,
     maps,
 )
-from winogen.graph.ir import Joined, Node, Plain, QConv, Scaled
+from winogen.graph.ir import Joined, Node, QConv, Scaled
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
-from winogen.graph.relayout import Relayout
-from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
+from winogen.onnx.constants import Constants
 from winogen.onnx.forms import FORMS, turning
+from winogen.onnx.layers import activation_of, depth_of, numbers_of, pads_of
 from winogen.onnx.loading import without
 from winogen.onnx.model import Model, fresh, named_apart
-from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
+from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.originals import Original, original_of
 from winogen.onnx.reading import Reading
 from winogen.onnx.sizes import STANDARD
@@ -69,9 +66,8 @@ class Writer:
         self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
         self.nodes: list[Any] = []
         self.made = {value.name for value in model.graph.input}  # values that are there
-        self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
-        self.names = self._originals()  # constants, by what tells most of them apart
         self.taken = model.names()
+        self.constants = Constants(model, self.taken)
         self.ranks: dict[str, int] = {}  # of maps
         self.convolutions = 0
         self.segments = 0
@@ -90,7 +86,7 @@ class Writer:
         return self._assembled()
 
     def apart(self, graph: Graph) -> Iterator[Part]:
-        """Yield each convolution as a node of its own; ``tensors`` are the constants of them all.
+        """Yield each convolution as a node of its own; ``constants`` are those of them all.
 
         A writer that was asked for this writes no model any more.
         """
@@ -114,7 +110,7 @@ class Writer:
             self._bytes(node, node.op)
             return
         if isinstance(node.op, Opaque) and isinstance(node.op.payload, (Lookup, Pool)):
-            for made in node.op.payload.nodes(self.model, self._constant, self._threads):
+            for made in node.op.payload.nodes(self.model, self.constants.name, self._threads):
                 self.nodes.append(made)
                 self.made.update(made.output)
             return
@@ -150,7 +146,7 @@ class Writer:
         if not self.keeps:
             return None
         forms = self.reading.forms
-        return original_of(self.model, graph.inputs, graph.outputs, forms, self._constant)
+        return original_of(self.model, graph.inputs, graph.outputs, forms, self.constants.name)
 
     def _as_map(self, name: str) -> str:
         """The name of a value as a map, which a node makes of it if it has another form."""
@@ -163,7 +159,7 @@ class Writer:
 
     def _turn(self, way: tuple[str, tuple[int, ...]], source: str, target: str) -> None:
         """Write the node that brings a value into another form."""
-        name_of = partial(self._constant, key="pixel", what="axes")
+        name_of = partial(self.constants.name, key="pixel", what="axes")
         self.nodes.append(turning(self.model, way, source, target, name_of))
         self.made.add(target)
 
@@ -186,11 +182,11 @@ class Writer:
                 spec, numbers = op.activation, {"weight": op.weight, "bias": op.bias}
             elif isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
                 spec, numbers = op.activation, {"weight": op.scale, "bias": op.shift}
-            name, parameters, numbers["slopes"] = _activation(spec)
+            name, parameters, numbers["slopes"] = activation_of(spec)
             if isinstance(op, (GroupNorm, LayerNorm)):
                 parameters = (op.epsilon, 0.0)
             arrays = {
-                what: self._tensor(array, step.key, what)
+                what: self._weights(array, step.key, what)
                 for what, array in numbers.items()
                 if array is not None
             }
@@ -205,14 +201,14 @@ class Writer:
         constants = {name: i for i, name in enumerate(inputs)}
         deep: dict[str, Any] = {}  # what only nodes of volumes have
         if any(len(step.shape) == 5 for step in steps):
-            deep["deep"] = [n for step in steps for n in _deep(step)]
+            deep["deep"] = [n for step in steps for n in depth_of(step)]
         self._add(
             "Segment",
             list(inputs),
             results,
             results[0],
             [step.key for step in steps],
-            layers=[n for layer in layers for n in _numbers(layer, constants, number)],
+            layers=[n for layer in layers for n in numbers_of(layer, constants, number)],
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
             parameters=[p for layer in layers for p in layer["parameters"]],
@@ -238,11 +234,11 @@ class Writer:
         """A node of one layer; whether it has all inputs that its original needs."""
         op, values = step.op, {("input", i): name for i, name in enumerate(maps)}
         assert isinstance(op, Conv)
-        name, parameters, slopes = _activation(op.activation)
-        inputs = [values[step.input.buffer], self._tensor(op.weight, step.key, "weight")]
-        inputs.append("" if op.bias is None else self._tensor(op.bias, step.key, "bias"))
+        name, parameters, slopes = activation_of(op.activation)
+        inputs = [values[step.input.buffer], self._weights(op.weight, step.key, "weight")]
+        inputs.append("" if op.bias is None else self._weights(op.bias, step.key, "bias"))
         inputs += ["" if place is None else values[place.buffer] for place in _seams(step)]
-        inputs.append("" if slopes is None else self._tensor(slopes, step.key, "slopes"))
+        inputs.append("" if slopes is None else self._weights(slopes, step.key, "slopes"))
         while not inputs[-1]:
             del inputs[-1]
         if original is not None and not {*inputs}.issuperset(original.shared.values()):
@@ -251,7 +247,7 @@ class Writer:
             "kernel_shape": op.weight.shape[2:],
             "strides": op.stride,
             "dilations": op.dilation,
-            "pads": _pads(op.padding),
+            "pads": pads_of(op.padding),
             "group": op.groups,
             **(original.attributes(maps, inputs) if original else {}),
         }
@@ -284,7 +280,7 @@ class Writer:
         if isinstance(op.padding, str):
             attributes["auto_pad"] = op.padding
         else:
-            attributes["pads"] = _pads(op.padding)
+            attributes["pads"] = pads_of(op.padding)
         if op.activation:
             attributes["activation"] = op.activation
         kind = "ConvInteger"
@@ -302,7 +298,7 @@ class Writer:
             }
             if op.bias is not None:
                 arrays["bias"] = op.bias
-        names = [self._constant(array, node.label, what) for what, array in arrays.items()]
+        names = [self.constants.name(array, node.label, what) for what, array in arrays.items()]
         self.nodes.append(
             self.helper.make_node(
                 kind, [node.inputs[0], *names], node.outputs, name=node.label, domain=OWN_DOMAIN,
@@ -328,34 +324,9 @@ class Writer:
         self.layers.append((node, keys))
         self.made.update(outputs)
 
-    # ---- constants -------------------------------------------------------------------------------
-
-    def _tensor(self, array: np.ndarray | Scaled | Joined, key: str, what: str) -> str:
-        """Return the name of a constant; equal ones are written once."""
-        return self._constant(np.ascontiguousarray(array, self.dtype), key, what)
-
-    def _constant(self, array: np.ndarray, key: str, what: str) -> str:
-        """Return the name of a constant of any type."""
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        alike = self.names[_outline(array)]
-        same = (name for name, other in alike if other.tobytes() == array.tobytes())
-        name = next(same, "")
-        if not name:
-            name = fresh(f"{key}.{what}", self.taken)
-            alike.append((name, array))
-        if name not in self.tensors:
-            self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
-        return name
-
-    def _originals(self) -> dict[Any, list[tuple[str, np.ndarray]]]:
-        """The model's own weights with their names: what was not folded keeps its name."""
-        names: dict[Any, list[tuple[str, np.ndarray]]] = defaultdict(list)
-        for node in self.model.graph.node:
-            for name in node.input[1:] if node.op_type == "Conv" else ():
-                array = self.model.constant(name) if name else None
-                if array is not None and name not in self.model.constant_nodes:
-                    names[_outline(array)].append((name, array))
-        return names
+    def _weights(self, array: np.ndarray | Scaled | Joined, key: str, what: str) -> str:
+        """Return the name of a constant of the model's type of numbers."""
+        return self.constants.name(np.ascontiguousarray(array, self.dtype), key, what)
 
     # ---- the whole -------------------------------------------------------------------------------
 
@@ -411,9 +382,9 @@ class Writer:
         named_apart(ours, [*constants, *theirs])
         graph.node.extend([*constants[::-1], *self.nodes])
         inputs, kept = self.model.interface(read)
-        kept = [tensor for tensor in kept if tensor.name not in self.tensors]
+        kept = [tensor for tensor in kept if tensor.name not in self.constants.tensors]
         graph.input.extend(inputs)
-        graph.initializer.extend([*kept, *self.tensors.values()])
+        graph.initializer.extend([*kept, *self.constants.tensors.values()])
         self.model.write_fixed(graph)
         self._write_sizes(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
@@ -441,11 +412,6 @@ class Writer:
         graph.value_info.extend(values)
 
 
-def _outline(array: np.ndarray) -> tuple[Any, ...]:
-    """What equal arrays have in common, and others hardly ever."""
-    return array.shape, array.dtype.str, array.ravel()[:16].tobytes()
-
-
 def _whole(step: Step, counts: Mapping[Buffer, int]) -> bool:
     """Whether all arrays of a step are read and written from the first channel to the last."""
     places = [p for p in (step.output, *step.reads) if p is not None]
@@ -456,61 +422,3 @@ def _whole(step: Step, counts: Mapping[Buffer, int]) -> bool:
 
 def _seams(step: Step) -> tuple[Place | None, Place | None]:
     return step.add, step.add_after
-
-
-def _activation(spec: Any) -> tuple[str, tuple[float, ...], np.ndarray | None]:
-    """Return an activation as the operators have it: name, two parameters, slopes."""
-    asked = arguments.activation(spec)
-    slopes = np.asarray(spec[1]) if asked.per_filter else None
-    return asked.activation or "none", (*asked.parameters, 0.0, 0.0)[:2], slopes
-
-
-def _numbers(
-    layer: dict[str, Any], constants: Mapping[str, int], number: Mapping[Buffer, int]
-) -> tuple[int, ...]:
-    """Return a layer as it stands in the attribute `layers`: see csrc/runtime/segment_nodes.h."""
-    step: Step = layer["step"]
-
-    def array(name: str) -> int:
-        return constants[layer[name]] if name in layer else NOWHERE
-
-    def place(where: Place | None) -> tuple[int, int]:
-        return (NOWHERE, 0) if where is None else (number[where.buffer], where.channel)
-
-    places = (
-        *place(step.input),
-        *map(array, ("weight", "bias", "slopes")),
-        *place(step.add),
-        *place(step.add_after),
-        *place(step.output),
-    )
-    op = step.op
-    assert not isinstance(op, (QConv, Relayout, Plain))  # a node of its own; others' plans
-    if isinstance(op, Conv):
-        mode = PADDING_MODES.index(op.padding_mode)
-        sizes = (*op.stride[-2:], *op.dilation[-2:], *_pads(op.padding[-4:]), op.groups, mode)
-        return (0, 0, 0, 0, *places, *sizes)
-    groups = op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1
-    kernel, stride, padding, dilation = maps.seen_by(op)
-    if len(step.shape) == 5 and not step.planes:  # its height is the depth: see `_deep`
-        kernel, stride, padding, dilation = (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)
-    head = (maps.kind_of(op), step.input.channels, *kernel)
-    return (*head, *places, *stride, *dilation, *_pads(padding), groups, 0)
-
-
-def _deep(step: Step) -> tuple[int, ...]:
-    """Return what a layer has along the depth, as it stands in the attribute `deep`."""
-    op, flat = step.op, (1, 1, 1, 0, 0)
-    if isinstance(op, Conv):
-        deep = len(op.stride) == 3
-        return (0, 0, op.stride[0], op.dilation[0], *op.padding[:2]) if deep else (0, *flat)
-    assert not isinstance(op, (QConv, Relayout, Plain))
-    if step.planes or len(step.shape) == 4:
-        return (int(step.planes), *flat)
-    kernel, stride, padding, dilation = maps.seen_by(op)
-    return (0, kernel[0], stride[0], dilation[0], *padding[:2])
-
-
-def _pads(padding: Sequence[int]) -> tuple[int, ...]:
-    """Return padding as ONNX has it: before all axes, then after all."""
-    return (*padding[::2], *padding[1::2])
