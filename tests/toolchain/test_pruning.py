@@ -8,7 +8,7 @@ import pytest
 
 from winogen.errors import InvalidValue
 from winogen.records import Machine
-from winogen.toolchain import blobs, host_target, kept, load, loader, machine, pruning
+from winogen.toolchain import blobs, derived, host_target, kept, load, loader, machine, pruning
 from winogen.toolchain.cache import STALE_SECONDS
 from winogen.toolchain.pruning import census, prune
 
@@ -135,9 +135,14 @@ def test_failures_texts_and_compilers_count_and_go(cache):
     blobs.write("plans", "0" * 64, b"a plan")
     (cache / "plans" / "a plan of a house").write_text("not ours")
     aged(cache / "plans" / ("0" * 64), 6 * HOUR)
+    derived.kept(["a search"], lambda: [1], list)
+    (found,) = (cache / "derived").iterdir()
+    (cache / "derived" / "thesis.json").write_text("not ours")
+    aged(found, 5 * HOUR)
     kinds = [item.kind for item in census(cache)]
-    assert kinds == ["failed", "texts", "compilers", "plans"]
+    assert kinds == ["failed", "texts", "compilers", "plans", "derived"]
     prune(cache, 0)
+    assert [path.name for path in (cache / "derived").iterdir()] == ["thesis.json"]
     assert [path.name for path in (cache / "plans").iterdir()] == ["a plan of a house"]
     assert not failure.exists() and not memo.exists() and not list((cache / "texts").iterdir())
 

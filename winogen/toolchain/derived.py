@@ -26,7 +26,10 @@ def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Re
     digest = hashlib.sha256(json.dumps([_code(), key]).encode()).hexdigest()
     path = cache_dir() / "derived" / f"{digest}.json"
     try:
-        return check(json.loads(trust.read(path)))
+        found = check(json.loads(trust.read(path)))
+        with suppress(OSError):
+            path.touch()  # the time of last use, by which old files are told
+        return found
     except Exception:  # not there, cut off or of others: whatever is wrong, it is made anew
         pass
     result = make()

@@ -42,11 +42,13 @@ _FORMS = {
     "texts": re.compile(r"texts/[A-Za-z0-9_-]+"),
     "plans": re.compile(r"plans/[0-9a-f]{64}"),
     "arrays": re.compile(r"arrays/[0-9a-f]{64}"),
+    "derived": re.compile(r"derived/[0-9a-f]{64}\.json"),
     "compilers": re.compile(rf"compilers/{_KEY}\.json"),
     "locks": re.compile(r"locks/[0-9a-z]+\.lock"),
     "drafts": re.compile(
         rf"building-(unlocked|rubbish|{_KEY})-[0-9a-f]{{12}}"
-        rf"|(machine-[0-9a-z.-]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|(plans|arrays)/[0-9a-f]{{64}}|compilers/{_KEY}\.json){_DRAFT}"
+        rf"|(machine-[0-9a-z.-]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|(plans|arrays)/[0-9a-f]{{64}}"
+        rf"|derived/[0-9a-f]{{64}}\.json|compilers/{_KEY}\.json){_DRAFT}"
     ),
 }
 

@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PARTS = ("texts", "plans", "arrays", "locks", "compilers", "failed")  # folders in a cache
+# Folders in a cache.
+PARTS = ("texts", "plans", "arrays", "derived", "locks", "compilers", "failed")
 _ADVICE = "set WINOGEN_CACHE to a folder of your own"
 
 
