@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv import execute, gemm, gradients, planner, separable, stock, transposed
+from winogen.conv import binding, execute, gemm, gradients, planner, separable, stock, transposed
 from winogen.conv.problem import Layer, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import EDGES, Request
@@ -155,7 +155,7 @@ def convolution(random: Random, target: Target, machine: Machine) -> Drawn:
     def planned() -> Record:
         problem, request = made()
         now = execute.Environment.now()
-        bound = execute.prepare(problem, request, target, machine, now)
+        bound = binding.prepare(problem, request, target, machine, now)
         return _planned(bound.plan(), bound.calls)
 
     return named, planned
@@ -203,7 +203,7 @@ def tuned(random: Random, target: Target, machine: Machine) -> Drawn:
         return {
             "start": [_candidate(one) | {"price": scope.price(one.choice)}
                       for one in scope.starting()],
-            "most_error": scope.most_error,
+            "most_error": scope.tolerance.most,
         }  # fmt: skip
 
     return named, planned

@@ -18,9 +18,9 @@ from kernels.samples import LAYOUTS, borders, cuts, reaching
 from winogen import kernels
 from winogen.codegen.transforms import load
 from winogen.conv.accuracy import predicted_error
-from winogen.conv.planner import MARGIN
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_transposed import standalone_transposed
+from winogen.conv.tolerance import MARGIN
 from winogen.records import TARGETS, Precision
 
 pytestmark = pytest.mark.thorough  # they need compilers for other CPUs

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import winogen
 from winogen.conv import Layer, arguments, planner, wisdom
+from winogen.conv.candidates import applies
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import Cut
 from winogen.conv.request import Request
@@ -304,7 +305,7 @@ def test_wisdom_knows_axes(rank, tmp_path):
     )
     wisdom.add([record], tmp_path / "w.jsonl")
     known = wisdom.of_file(tmp_path / "w.jsonl", target)
-    found = known.entry(problem, Request(), target)
+    found = known.entry(problem, Request(), target, applies)
     assert found is not None and found.choice == choice and measured.choice.tile != ()
     (ranked, *_) = planner.ranked(problem, Request(), target, wisdom=known)
     assert ranked.choice.tile == choice.tile

@@ -12,7 +12,7 @@ from conv.reference import convolve
 
 import winogen
 from winogen import Conv2d
-from winogen.conv.planner import MARGIN
+from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue, Unsupported
 from winogen.toolchain import host_target, host_targets
 

@@ -12,7 +12,7 @@ from kernels.turns import turns
 
 import winogen
 from winogen import Conv2d
-from winogen.conv import execute, gemm, gradients, memory
+from winogen.conv import binding, execute, gemm, gradients, memory
 
 TINY = np.float32(1e-40)
 
@@ -106,10 +106,10 @@ def test_a_plan_belongs_to_its_machine_and_environment(monkeypatch):
     layer = Conv2d(np.ones((64, 64, 3, 3), np.float32), padding=1)
     problem = layer._layer.problem((1, 64, 28, 28))
     target, now = winogen.toolchain.host_target(), execute.Environment.now()
-    one = execute.prepare(problem, layer._request, target, Machine(), now)
-    assert one is execute.prepare(problem, layer._request, target, Machine(), now)
+    one = binding.prepare(problem, layer._request, target, Machine(), now)
+    assert one is binding.prepare(problem, layer._request, target, Machine(), now)
     slow = Machine(l2_rate=2.0, l3_rate=1.0, memory_rate=0.1)
-    other = execute.prepare(problem, layer._request, target, slow, now)
+    other = binding.prepare(problem, layer._request, target, slow, now)
     assert other is not one and other.ranked[0].seconds > one.ranked[0].seconds
     monkeypatch.setenv("WINOGEN_FLUSH_DENORMALS", "1")
     assert execute.Environment.now() != now
@@ -120,7 +120,7 @@ def test_calls_of_all_kinds_are_forgotten():
     wanted = Conv2d(np.ones((16, 16, 3, 3), np.float32))(x)
     gemm.gemm(x[0, 0], x[0, 0])
     gradients.weight_gradient(x, wanted, 3)
-    caches = (execute.kernel, execute.prepare, gemm._prepare, gradients.prepare)
+    caches = (execute.kernel, binding.prepare, gemm._prepare, gradients.prepare)
     assert all(cache.cache_info().currsize for cache in caches)
     execute.forget()
     assert not any(cache.cache_info().currsize for cache in caches)

@@ -12,8 +12,8 @@ from conv.reference import convolve
 
 import winogen
 from winogen import Conv2d
-from winogen.conv.planner import MARGIN
 from winogen.conv.standalone import standalone
+from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue, Unsupported, WinogenError
 from winogen.toolchain import host_target
 

@@ -13,6 +13,7 @@ import winogen
 from winogen.conv import fourier, memory, planner, spectral
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
+from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue, Unsupported
 from winogen.records import TARGETS, Machine
 
@@ -104,7 +105,7 @@ def test_predicted_errors_are_measured(rank, shape, weight_shape, padding, group
         # In float64 the errors are 2^-29 times as large: see the next test.
         exact = CALLS[rank](x.astype(float), w.astype(float), **options)
         ratios.append(relative(conv(x), exact) / conv.plan(shape).predicted_error)
-    assert 0.5 < np.median(ratios) < planner.MARGIN, ratios
+    assert 0.5 < np.median(ratios) < MARGIN, ratios
 
 
 def test_float64_is_as_accurate_as_predicted():
@@ -113,7 +114,7 @@ def test_float64_is_as_accurate_as_predicted():
     predicted = conv.plan(x.shape).predicted_error
     assert predicted < 1e-15
     # The reference, a plain chain of 243 terms, has an error of its own.
-    assert relative(conv(x), convolve(x, w)) < planner.MARGIN * predicted + 2 * 2.0**-53 * 243**0.5
+    assert relative(conv(x), convolve(x, w)) < MARGIN * predicted + 2 * 2.0**-53 * 243**0.5
 
 
 @pytest.mark.parametrize("weight_shape, groups", [

@@ -12,8 +12,8 @@ WRITE = """
 import sys
 sys.path.insert(0, {folder!r})
 import freeze
-from winogen.conv import planner
-planner.MARGIN *= {times}
+from winogen.conv import tolerance
+tolerance.MARGIN *= {times}
 print(*freeze.PROBLEMS, *freeze.NETWORKS)
 print(*freeze.lines({share}), sep="\\n")
 """

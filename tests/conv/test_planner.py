@@ -16,6 +16,7 @@ from winogen.conv.choice import Choice, calls, multiplications, rectangles
 from winogen.conv.cuts import BLOCK_SIZES, PIXEL_BLOCK_SIZES, WORKSPACE, evaluate
 from winogen.conv.execute import Environment, Prepared
 from winogen.conv.request import Request
+from winogen.conv.tolerance import MARGIN, PATIENCE, TOLERANCE, usual_error
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels import algorithms, named
 from winogen.records import TARGETS, Machine, Points
@@ -300,22 +301,22 @@ def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
 def test_a_tolerance_bounds_the_error_with_a_margin(tolerance):
     made = layer((256, 256, 3, 3), padding=1)
     chosen = choose(made, (1, 256, 56, 56), tolerance=tolerance)
-    assert planner.MARGIN * planner.predicted_error(made, chosen, TARGET) <= tolerance
+    assert MARGIN * planner.predicted_error(made, chosen, TARGET) <= tolerance
 
 
 def test_accuracy_is_paid_for_unless_a_tolerance_says_what_suffices():
     made = layer((128, 128, 3, 3), padding=1)
-    problem, bound = made.problem((1, 128, 56, 56)), planner.usual_error(made)
+    problem, bound = made.problem((1, 128, 56, 56)), usual_error(made)
     usual, *others = planner.ranked(problem, Request.of(made, threads=1), TARGET)
     seconds = min(way.seconds for way in others)
-    assert seconds < usual.seconds <= planner.PATIENCE * seconds
+    assert seconds < usual.seconds <= PATIENCE * seconds
     assert planner.predicted_error(made, usual.choice, TARGET) <= bound
     # What is promised without a tolerance is what this tolerance asks for.
-    request = Request.of(made, threads=1, tolerance=planner.TOLERANCE)
+    request = Request.of(made, threads=1, tolerance=TOLERANCE)
     fast, *others = planner.ranked(problem, request, TARGET)
     assert fast.seconds == seconds == min(way.seconds for way in (fast, *others))
     error = planner.predicted_error(made, fast.choice, TARGET)
-    assert bound < error <= planner.TOLERANCE / planner.MARGIN
+    assert bound < error <= TOLERANCE / MARGIN
 
 
 def test_less_tolerance_never_means_a_larger_error():

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from winogen.conv import accuracy, execute, planner, rankings, wisdom
+from winogen.conv import accuracy, binding, execute, planner, query, rankings, wisdom
 from winogen.conv.cuts import Measured
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
@@ -34,15 +34,15 @@ def folder(tmp_path, monkeypatch):
 
 
 def chosen(problem=PROBLEM, request=USUAL, target=None, machine=MACHINE):
-    return execute.chosen(problem, request, target or host_target(), machine)
+    return binding.chosen(problem, request, target or host_target(), machine)
 
 
 @pytest.fixture
 def once(monkeypatch):
     """A list of the problems that were ranked."""
-    ranked, rank = [], planner.ranked
+    ranked, rank = [], planner.rank
     monkeypatch.setattr(
-        planner, "ranked", lambda p, *rest, **by: ranked.append(p) or rank(p, *rest, **by)
+        planner, "rank", lambda query, *rest: ranked.append(query.problem) or rank(query, *rest)
     )
     return ranked
 
@@ -162,7 +162,7 @@ def test_each_file_holds_for_one_state_of_everything(monkeypatch, once, folder):
     for module, name, made in (
         (rankings, "_code", lambda: "another version"),
         (rankings.wisdom, "current", lambda target: wise),
-        (execute, "stock_of", lambda target: Stock("nothing compiles here")),
+        (query, "stock_of", lambda target: Stock("nothing compiles here")),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, made)
@@ -177,7 +177,7 @@ def test_each_file_holds_for_one_state_of_everything(monkeypatch, once, folder):
 def test_a_kernel_that_went_is_not_planned_with(monkeypatch, once):
     kernels = frozenset(spec for one in chosen() for spec in one.specs(PROBLEM))
     stock = only(kernels)
-    monkeypatch.setattr(execute, "stock_of", lambda target: stock)
+    monkeypatch.setattr(query, "stock_of", lambda target: stock)
     first = chosen()
     before = len(once)
     assert [one.choice for one in chosen()] == [one.choice for one in first]
@@ -200,7 +200,7 @@ def test_kernels_that_appear_make_other_plans(monkeypatch, tmp_path):
 
 def test_where_a_compiler_runs_in_the_background_nothing_is_kept(monkeypatch, once, folder):
     """The next plan is to be a better one."""
-    monkeypatch.setattr(execute, "stock_of", lambda target: Stock())
+    monkeypatch.setattr(query, "stock_of", lambda target: Stock())
     monkeypatch.setattr(Stock, "has", lambda stock, specs: True)
     chosen(), chosen()
     assert len(once) == 2 and not folder.exists()
@@ -236,13 +236,13 @@ def test_what_cannot_be_ranked_says_so_every_time(folder):
 
 _PROCESS = """
 import os
-from winogen.conv import execute, planner
+from winogen.conv import binding, planner
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.records import Machine
 from winogen.toolchain import host_target
 problem = Layer.of((16, 16, 3, 3), "float32", padding=1).problem((1, 16, 28, 28))
-found = execute.chosen(problem, Request(), host_target(), Machine())
+found = binding.chosen(problem, Request(), host_target(), Machine())
 print([(one.choice, one.seconds) for one in found])
 """
 

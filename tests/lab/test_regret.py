@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from winogen.cli.app import app
 from winogen.conv import planner
 from winogen.conv.request import Request
+from winogen.conv.tolerance import usual_error
 from winogen.kernels import algorithms
 from winogen.lab.bench import regret
 from winogen.lab.bench.regret import Candidate, Regret
@@ -64,7 +65,7 @@ def test_a_wrong_prediction_hides_no_algorithm(tiny):
     error = partial(planner.predicted_error, problem.layer, target=target)
     for name in ("mcmr", "winograd2d"):
         errors = [error(choice=way.choice) for way in none if way.choice.algorithm == name]
-        assert sum(one <= planner.usual_error(problem.layer) for one in errors) >= 2, name
+        assert sum(one <= usual_error(problem.layer) for one in errors) >= 2, name
 
 
 @pytest.mark.thorough

@@ -22,6 +22,7 @@ from winogen.conv import execute, planner, wisdom
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import Measured
 from winogen.conv.request import Request
+from winogen.conv.tolerance import MARGIN, PATIENCE, TOLERANCE
 from winogen.errors import BuildError, CacheUnavailable, InvalidValue
 from winogen.kernels import algorithms
 from winogen.lab.layers import chosen_layers
@@ -100,12 +101,12 @@ def test_nothing_is_tried_that_is_less_accurate_than_what_was_asked_for(
     first = planner.choose(where.problem, where.request, TARGET, Machine())
     assert ways[0].choice == first.choice and len(ways) > 10
     assert len({way.choice for way in ways}) == len(ways)
-    most = (tolerance or planner.TOLERANCE) / planner.MARGIN
+    most = (tolerance or TOLERANCE) / MARGIN
     errors = [planner.predicted_error(where.problem.layer, way.choice, TARGET) for way in ways]
     assert max(errors) <= most
     # What is less accurate than is usual counts as the planner's rule has it.
     counts = {where.price(way.choice) for way in ways}
-    assert min(counts) == 1.0 and (max(counts) > planner.PATIENCE) == (tolerance is None)
+    assert min(counts) == 1.0 and (max(counts) > PATIENCE) == (tolerance is None)
 
 
 def test_neighbours_differ_in_one_coordinate(tiny, monkeypatch):

@@ -97,7 +97,7 @@ def test_a_search_ends(problem, quick_kernels):  # noqa: F811
     (Choice("mcmr", (2, 2)), False),
 ])  # fmt: skip
 def test_choices_of_unknown_origin(problem, choice, able):
-    assert wisdom.applies(choice, problem, TARGETS["avx2"]) == able
+    assert QuantizedScope.applies(choice, problem, TARGETS["avx2"]) == able
 
 
 def test_entries_of_floats_are_not_those_of_bytes(problem):

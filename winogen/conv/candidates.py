@@ -9,11 +9,11 @@ from itertools import islice, product
 from typing import Any
 
 from winogen.codegen import shipped
-from winogen.conv.choice import Choice
+from winogen.conv.choice import Choice, axes
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import MOST_POINTS, Request
-from winogen.errors import Unsupported
+from winogen.conv.request import MOST_POINTS, MOST_STRIDE, Request
+from winogen.errors import Unsupported, WinogenError
 from winogen.kernels import (
     FFT,
     Variant,
@@ -26,6 +26,7 @@ from winogen.kernels import (
     named,
 )
 from winogen.kernels.register_blocks import register_blocks, sizes_of
+from winogen.kernels.sizes import allowed
 from winogen.records import (
     EXTENSIONS,
     NUMBERS,
@@ -243,3 +244,31 @@ def _ways(
     if points is None:
         ways += [(m, GAUSSIAN) for m in shipped.shipped_tiles(taps, "gaussian")]
     return ways or [(min(2, MOST_POINTS - taps + 1), points)]
+
+
+def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+    """Return whether a choice of unknown origin can compute a problem."""
+    layer, tiled = problem.layer, is_tiled(choice.algorithm)
+    if choice.algorithm not in algorithms(rank=layer.rank):
+        return False
+    if tiled != (choice.tile is not None):
+        return False
+    if choice.tile is not None:
+        beyond = max(layer.stride[-2:]) > MOST_STRIDE or max(layer.dilation[-2:]) > 1
+        if beyond or len(choice.tile) != layer.rank:
+            return False
+        if len(choice.points) not in (0, layer.rank):
+            return False
+        along = general(choice.algorithm).transforms_along(layer.rank)
+        for m, taps, transformed in zip(choice.tile, layer.kernel, along):
+            if m > MOST_POINTS - taps + 1 or (m > 1 and not transformed):
+                return False
+    try:
+        work = work_of(problem, choice, target, None, axes(layer, choice))
+        if choice.variant and choice.variant not in {one.name for one in family(choice.algorithm)}:
+            return False
+        variant = named(choice.variant) if choice.variant else first_that_applies(work)
+        able = variant.computes(work.precision) and variant.applies(work)
+        return able and allowed(work, choice.sizes)
+    except (WinogenError, KeyError, ValueError, StopIteration):  # points that make no algorithm
+        return False

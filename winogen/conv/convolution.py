@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams, separable
-from winogen.conv.execute import Environment, prepare
+from winogen.conv.binding import prepare
+from winogen.conv.executable import Executable
+from winogen.conv.execute import Environment
 from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
@@ -21,9 +23,6 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, NDArray
-
-if TYPE_CHECKING:
-    from winogen.conv.execute import Bound
 
 # Input shapes whose bound kernels one `Convolution` remembers.
 _SHAPES_KEPT = 256
@@ -120,11 +119,11 @@ class Convolution:
 
     def bound(
         self, shape: tuple[int, ...], seams: Seams | None = None
-    ) -> tuple[Bound, tuple[Any, ...]]:
+    ) -> tuple[Executable, tuple[Any, ...]]:
         """Return what computes inputs of this shape, and the packed weights for it.
 
         ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
-        instead of arrays: see `Prepared.run_at`.
+        instead of arrays: see `Executable.run_at`.
         """
         key = shape if seams is None else (shape, seams)
         return self._bound.get(key) or self._bind(key, shape, seams)
@@ -161,7 +160,7 @@ class Convolution:
         self._forget()
 
     def _forget(self) -> None:
-        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Prepared, packed weights)
+        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Executable, packed weights)
         # Kernel -> packed weights, as long as an input shape needs them.
         self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
@@ -180,7 +179,7 @@ class Convolution:
             self._twins[dtype] = twin
         return twin
 
-    def _prepare(self, input_shape: Any) -> Bound:
+    def _prepare(self, input_shape: Any) -> Executable:
         return _prepared(self._layer.problem(input_shape), self._request)
 
     def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
@@ -194,7 +193,7 @@ class Convolution:
         return entry
 
 
-def _prepared(problem: Problem, request: Request) -> Bound:
+def _prepared(problem: Problem, request: Request) -> Executable:
     """The problem planned for this machine."""
     return prepare(problem, request, host_target(), current(), Environment.now())
 
@@ -260,7 +259,7 @@ class Arrays(NamedTuple):
 
     def apply(
         self,
-        prepared: Bound,
+        prepared: Executable,
         packed: tuple[Any, ...],
         bias: np.ndarray | None,
         slopes: np.ndarray | None,

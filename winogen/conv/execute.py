@@ -7,37 +7,25 @@ calls, so that running it again costs little more than the calls.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, MutableMapping
-from dataclasses import replace
-from functools import lru_cache, partial
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from winogen import environment
-from winogen.conv import fourier, memory, planner, rankings, stock, wisdom
-from winogen.conv.arguments import dtype_named
+from winogen.conv import memory, planner, stock, wisdom
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
+from winogen.conv.executable import Arrays, Executable, Kept
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Request
-from winogen.conv.spectral import Spectral
-from winogen.conv.stock import at_hand, build_of, stock_of
-from winogen.errors import CompilerNotFound
-from winogen.kernels import FFT, named
+from winogen.conv.stock import build_of
+from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Machine, Target
-from winogen.toolchain.machine import is_new, settle
+from winogen.records import Target
 from winogen.toolchain.threads import follow
-
-if TYPE_CHECKING:
-    from winogen.conv.folded import Folded
-    from winogen.conv.separated import Separated
-
-    Bound: TypeAlias = "Prepared | Spectral | Separated | Folded"  # alike for all who call
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -193,11 +181,8 @@ class Call:
         return [(first, min(first + step, parts)) for first in range(0, parts, step)]
 
 
-class Prepared:
-    """A problem bound to kernels: pack the weights once, then run any number of times.
-
-    Immutable after construction, so that threads may share it.
-    """
+class Prepared(Executable):
+    """A problem bound to kernels."""
 
     def __init__(
         self,
@@ -207,31 +192,15 @@ class Prepared:
         environment: Environment | None = None,
     ):
         environment = environment or Environment.now()
-        self.problem = problem
         self.ranked = ranked
         self.choice = ranked[0].choice
-        self.target = target
-        self.output_shape = problem.output_shape
-        self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
-        self.calls: list[Call] = []
-        for work in ranked[0].works(problem):
-            self.calls.append(Call(KernelSpec.of(work), work, environment, ranked[0].seconds))
-        self.kernels = list(dict.fromkeys(call.kernel for call in self.calls))
-        self.workspace_bytes = max((call.workspace_bytes for call in self.calls), default=0)
+        works, seconds = ranked[0].works(problem), ranked[0].seconds
+        calls = [Call(KernelSpec.of(work), work, environment, seconds) for work in works]
+        super().__init__(problem, target, calls)
+        self.workspace_bytes = max((call.workspace_bytes for call in calls), default=0)
 
-    @property
-    def dtype(self) -> np.dtype:
-        """Numpy's type of the arrays."""
-        return dtype_named(self.problem.layer.dtype)
-
-    def pack(
-        self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
-    ) -> tuple[Any, ...]:
-        """Return the packed weights of every call, for `run`.
-
-        ``weight`` is C-contiguous. ``kept`` remembers them per kernel: packing does not depend on
-        the input's sizes, so that all problems of one layer can share it.
-        """
+    def pack(self, weight: np.ndarray, kept: Kept | None = None) -> tuple[Any, ...]:
+        """Return the packed weights of every call, remembered per kernel."""
         kept = {} if kept is None else kept
         pointers = []
         for call in self.calls:
@@ -241,31 +210,12 @@ class Prepared:
             pointers.append(call.kernel.pointer(packed))
         return tuple(pointers)
 
-    def run(
-        self,
-        input: np.ndarray,
-        packed: tuple[Any, ...],
-        bias: np.ndarray | None,
-        output: np.ndarray,
-        slopes: np.ndarray | None = None,
-        add: np.ndarray | None = None,
-        add_after: np.ndarray | None = None,
-    ) -> None:
-        """Compute ``output`` from arrays that fit the problem, seams included; nothing is checked.
-
-        ``slopes``: one for each filter, where the activation is "prelu".
-        """
-        if not output.size:
-            return
-        arrays = (input, bias, slopes, add, add_after, output)
+    def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
+        """Call all kernels."""
         self._launch(packed, tuple(map(self.calls[0].kernel.pointer, arrays)))
 
     def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
-        """Compute as `run` does, with arrays given by the addresses of their memory.
-
-        ``addresses``: input, bias, slopes, add, add_after, output; 0 where there is none. The batch
-        is not empty. The caller keeps the memory alive.
-        """
+        """Call all kernels, with addresses."""
         kernel = self.calls[0].kernel
         cast, address = kernel.ffi.cast, kernel.address
         self._launch(packed, tuple([cast(address, one) for one in addresses]))
@@ -289,31 +239,19 @@ class Prepared:
         main, *rim = self.calls
         expected = predictions(layer, self.ranked, self.target)
         packed = {c.kernel: named(c.work.variant).packed_bytes(c.work) for c in self.calls}
-        return Plan(
-            input_shape=problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=problem.output_shape,
-            dtype=layer.dtype,
-            precision=main.work.precision,
-            layout=layer.layout,
-            algorithm=choice.algorithm,
-            variant=main.work.variant,
-            tile=choice.tile,
+        return Plan.of(
+            problem,
+            choice,
             **sets,
-            order=choice.order,
-            edge=choice.edge,
-            border=choice.border,
+            precision=main.work.precision,
+            variant=main.work.variant,
             isa=self.target.name,
-            threads=choice.threads,
             workspace_bytes=self.workspace_bytes,
             packed_weight_bytes=sum(packed.values()),
             multiplications=multiplications(problem, choice),
-            direct_multiplications=problem.direct_multiplications,
             predicted_error=expected[0].error,
-            sizes=choice.sizes,
             measured=self.ranked[0].measured,
             with_compiler=self.ranked[0].missed,
-            stride=layer.stride,
             predictions=expected,
             source=main.kernel.source,
             rim_source=rim[0].kernel.source if rim else None,
@@ -332,61 +270,3 @@ def predictions(layer: Layer, ranked: list[Candidate], target: Target) -> tuple[
         )
         for c in ranked
     )
-
-
-@remembered(256)
-def prepare(
-    problem: Problem,
-    request: Request,
-    target: Target,
-    machine: Machine,
-    environment: Environment,
-) -> Bound:
-    """Return the problem planned and bound to compiled kernels, to Fourier transforms, or to two
-    passes of these.
-
-    The last 256 are remembered.
-    """
-    folded = problem.folded
-    if folded is not problem:
-        from winogen.conv.folded import Folded
-
-        asked = request.folded(problem.layer)
-        return Folded(problem, prepare(folded, asked, target, machine, environment))
-    if request.separable is not None:
-        from winogen.conv.separated import Separated
-
-        whole = prepare(problem, replace(request, separable=None), target, machine, environment)
-        return Separated.faster(whole, request, machine, environment) or whole
-    found = chosen(problem, request, target, machine)
-    if isinstance(found, Spectral):
-        return found
-    if is_new() and not all(map(at_hand, found[0].specs(problem))):
-        settle()  # for later processes, as this call compiles anyway
-    return Prepared(problem, found, found[0].target or target, environment)
-
-
-def chosen(
-    problem: Problem, request: Request, target: Target, machine: Machine
-) -> Spectral | list[Candidate]:
-    """Return Fourier transforms, or the ways by kernels, the fastest first; nothing is compiled."""
-    if request.algorithm == FFT:
-        way = fourier.checked(problem, request, machine)
-        return Spectral(problem, way, request.threads, target)
-    measured, kept_to = wisdom.current(target), stock_of(target)
-    try:
-        most = planner.ALTERNATIVES
-        known = problem, request, target, machine
-        rank = partial(planner.ranked, *known, most, measured, kept_to)
-        ranked = rankings.kept(f"first {most}", *known, measured, kept_to, rank)
-    except CompilerNotFound:
-        without = fourier.instead(problem, request, machine)
-        if without is None:
-            raise
-        reason = "" if kept_to is None else kept_to.reason
-        return Spectral(problem, without, request.threads, target, no_kernel=reason)
-    found = fourier.faster(problem, request, ranked[0], target, machine)
-    if found is not None:
-        others = predictions(problem.layer, ranked, target)
-        return Spectral(problem, found, request.threads, target, others)
-    return ranked

@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from winogen.conv.executable import Arrays, Executable, Kept
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem
 
 
-class Folded:
-    """A problem bound as another one, with the interface of `winogen.conv.execute.Prepared`.
+class Folded(Executable):
+    """A problem bound as another one: what runs, ``maps``, is bound to ``problem.folded``."""
 
-    What runs, ``maps``, is bound to ``problem.folded``.
-    """
-
-    def __init__(self, problem: Problem, maps: Any):
+    def __init__(self, problem: Problem, maps: Executable):
+        super().__init__(problem, maps.target, maps.calls)
         self._has_fewer_axes = problem.folded.layer.rank < problem.layer.rank
-        self.problem = problem
-        self.target = maps.target
-        self.dtype = maps.dtype
-        self.output_shape = problem.output_shape
-        self.output_bytes = maps.output_bytes
         self._maps = maps
-        self.calls = maps.calls
-        self.kernels = maps.kernels
         self.workspace_bytes = maps.workspace_bytes
 
-    def pack(
-        self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
-    ) -> tuple[Any, ...]:
-        """Return the packed weights, for `run`."""
+    def pack(self, weight: np.ndarray, kept: Kept | None = None) -> tuple[Any, ...]:
+        """Return the packed weights of the other problem."""
         return self._maps.pack(weight.reshape(self._maps.problem.layer.weight_shape), kept)
 
-    def run(
-        self,
-        input: np.ndarray,
-        packed: tuple[Any, ...],
-        bias: np.ndarray | None,
-        output: np.ndarray,
-        slopes: np.ndarray | None = None,
-        add: np.ndarray | None = None,
-        add_after: np.ndarray | None = None,
-    ) -> None:
-        """Compute ``output`` from arrays that fit the problem; nothing is checked."""
-        x, y, before, after = map(self._of_maps, (input, output, add, add_after))
-        self._maps.run(x, packed, bias, y, slopes, before, after)
+    def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
+        """Run the other problem on views of the arrays."""
+        input, bias, slopes, *others = arrays
+        x, *maps = map(self._of_maps, (input, *others))
+        self._maps.compute(packed, (x, bias, slopes, *maps))
 
     def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
-        """Compute as `run` does, with arrays given by the addresses of their memory."""
+        """Run the other problem, whose numbers are at the same addresses."""
         self._maps.run_at(packed, *addresses)
 
     def plan(self) -> Plan:

@@ -12,10 +12,10 @@ from functools import lru_cache
 from itertools import product
 from math import log2, prod, sqrt
 
-from winogen.conv import planner
 from winogen.conv.cuts import WORKSPACE, Candidate, evaluate
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Problem
 from winogen.conv.request import Request, check_fft
+from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
 from winogen.records import COMPUTED_TYPES, NUMBERS, Axis, Machine, Target
 from winogen.records.machine import LINE
@@ -253,7 +253,7 @@ def faster(
         found = way(problem, machine, request.workspace_limit, request.threads)
     except InvalidValue:
         return None
-    if predicted_error(problem, found.lengths) > _most_error(layer, request.tolerance):
+    if predicted_error(problem, found.lengths) > Tolerance.of(layer, request.tolerance).usual:
         return None
     seconds = fastest.seconds
     if request.threads > 1:
@@ -277,12 +277,6 @@ def instead(problem: Problem, request: Request, machine: Machine) -> Way | None:
         return None
 
 
-def _most_error(layer: Layer, tolerance: float | None) -> float:
-    """The most error that "auto" allows: what direct convolution usually has, or a tolerance."""
-    most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
-    return most if tolerance is not None else min(most, planner.usual_error(layer))
-
-
 def checked(problem: Problem, request: Request, machine: Machine) -> Way:
     """Return the way of a request that names the algorithm.
 
@@ -290,13 +284,9 @@ def checked(problem: Problem, request: Request, machine: Machine) -> Way:
     """
     check_fft(problem.layer)
     found = way(problem, machine, request.workspace_limit, request.threads)
-    least = planner.MARGIN * predicted_error(problem, found.lengths)
-    if request.tolerance is not None and least > request.tolerance:
-        raise InvalidValue(
-            f"tolerance: got {request.tolerance:g}; allowed: at least {least:.2g}, the least error "
-            f'that can be expected of this layer with algorithm "{request.algorithm}"'
-        )
-    return found
+    rule = Tolerance.of(problem.layer, request.tolerance)
+    what = f'layer with algorithm "{request.algorithm}"'
+    return rule.best([found], lambda one: predicted_error(problem, one.lengths), what)
 
 
 def predicted_error(problem: Problem, lengths: tuple[int, ...]) -> float:

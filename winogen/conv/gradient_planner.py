@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from winogen.codegen.shipped import shipped_tiles
 from winogen.codegen.transforms import load
 from winogen.conv.accuracy import direct_error
-from winogen.conv.planner import MARGIN, TOLERANCE, preferred, price
 from winogen.conv.problem import Pair, Problem, plane_of
-from winogen.errors import InvalidValue
+from winogen.conv.tolerance import Tolerance
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
 from winogen.records import Machine, Precision, Target
 
@@ -85,19 +84,8 @@ def _chosen(
 
     chosen = ways[0]
     if tile is None:
-        most = (TOLERANCE if tolerance is None else tolerance) / MARGIN
-        accurate = [way for way in ways if error(way) <= most]
-        if not accurate and tolerance is not None:
-            least = MARGIN * min(map(error, ways))
-            raise InvalidValue(
-                f"tolerance: got {tolerance:g}; allowed: at least {least:.2g}, the least error "
-                "that can be expected of this gradient"
-            )
-        if accurate and tolerance is None:
-            usual = min(direct_error(layer.dtype, _USUAL_CHAIN), most)
-            chosen = preferred(accurate, lambda way: price(error(way), usual))
-        else:
-            chosen = accurate[0] if accurate else min(ways, key=error)
+        rule = Tolerance.of(layer, tolerance, direct_error(layer.dtype, _USUAL_CHAIN))
+        chosen = rule.best(ways, error, "gradient")
     return [_Way(chosen.seconds, _work(problem, chosen.work.tile, threads, target))]
 
 

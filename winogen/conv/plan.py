@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from winogen.conv.choice import Choice
 from winogen.conv.cuts import Measured, Missed
+from winogen.conv.problem import Problem
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
 
+Sets = tuple["tuple[str, ...] | None", ...]
 _CODE = ("source", "rim_source")
 
 
@@ -22,7 +25,7 @@ class Prediction(NamedTuple):
     tag: str  # "gaussian": with the modulus x^2 + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How one problem is computed; ``print(plan)`` shows it.
 
@@ -42,12 +45,12 @@ class Plan:
     layout: str
     algorithm: str  # what runs: never "auto"
     variant: str  # ... and the variant of its kernel
-    tile: tuple[int, ...] | None  # outputs of one Winograd tile, along each axis
-    points: tuple[tuple[str, ...] | None, ...] | None  # along each axis; None: no tiles
-    moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
-    order: str  # how the transforms add: "program" for the shortest, or row by row
-    edge: str  # "discard", or "direct" where partial tiles are left to direct convolution
-    border: str  # how tiles are made where they overlap the padding
+    tile: tuple[int, ...] | None = None  # outputs of one Winograd tile, along each axis
+    points: Sets | None = None  # along each axis; None: no tiles
+    moduli: Sets | None = None  # polynomials, where they replace the points
+    order: str = PROGRAM  # how the transforms add: "program" for the shortest, or row by row
+    edge: str = "discard"  # or "direct" where partial tiles are left to direct convolution
+    border: str = "unswitch"  # how tiles are made where they overlap the padding
     isa: str  # the instruction set that the kernels are compiled for
     threads: int
     workspace_bytes: int  # scratch memory of one call
@@ -55,8 +58,8 @@ class Plan:
     multiplications: int  # element-wise, of the whole call, tile waste and padding included
     direct_multiplications: int  # multiplications of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
-    sizes: Sizes  # of the kernel's tuning that are not the usual ones
-    measured: Measured | None  # by `winogen tune`, which found this; None: predicted
+    sizes: Sizes = ()  # of the kernel's tuning that are not the usual ones
+    measured: Measured | None = None  # by `winogen tune`, which found this; None: predicted
     predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
@@ -64,6 +67,24 @@ class Plan:
     no_kernel: str = ""  # why "fft" runs where no kernel is at hand and none may be compiled
     stride: tuple[int, ...] = (1, 1)  # of the layer, along each axis
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
+
+    @classmethod
+    def of(cls, problem: Problem, choice: Choice | None = None, **known: Any) -> Plan:
+        """Return the plan of a problem by a choice, with what is ``known`` besides."""
+        layer = problem.layer
+        if choice is not None:
+            chosen = ("algorithm", "tile", "order", "edge", "border", "threads", "sizes")
+            known = {name: getattr(choice, name) for name in chosen} | known
+        of_layer: dict[str, Any] = {"dtype": layer.dtype, "precision": Precision.of(layer.dtype)}
+        return cls(
+            input_shape=problem.input_shape,
+            weight_shape=layer.weight_shape,
+            output_shape=problem.output_shape,
+            layout=layer.layout,
+            direct_multiplications=problem.direct_multiplications,
+            stride=layer.stride,
+            **of_layer | known,
+        )
 
     def __str__(self) -> str:
         times = self.direct_multiplications / max(1, self.multiplications)

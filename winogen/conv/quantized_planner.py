@@ -25,7 +25,6 @@ from winogen.kernels.quantized import (
     RealsSpec,
 )
 from winogen.kernels.quantized_depthwise import DepthwiseWork
-from winogen.program.summation import PROGRAM
 from winogen.records import Machine, Precision, Target
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _ranked(
         ),
         key=lambda way: way.seconds,
     )
-    entry = wisdom.entry(problem, request, target) if wisdom else None
+    entry = wisdom.entry(problem, request, target, applies) if wisdom else None
     if entry is not None:
         best = evaluated(problem, entry.choice, numbers, target, machine)
         seconds = ways[0].seconds / entry.measured.gain
@@ -158,7 +157,7 @@ def is_depthwise(layer: Layer) -> bool:
 
 
 def applies(choice: Choice, problem: Problem, target: Target) -> bool:
-    """Whether a choice of unknown origin can compute a problem."""
+    """Return whether a choice of unknown origin can compute a problem."""
     plain = replace(choice, cut=None, threads=1, sizes=())
     able = plain in choices(problem.layer, Request(choice.algorithm), target)
     if not (able and choice.sizes):
@@ -240,31 +239,18 @@ def plan_of(
     problem: Problem, ways: list[QuantizedCandidate], source: str, packed_bytes: int
 ) -> Plan:
     """Return the description of what runs: the first of all ways."""
-    best, layer = ways[0], problem.layer
-    work, choice = best.work, best.choice
-    return Plan(
-        input_shape=problem.input_shape,
-        weight_shape=layer.weight_shape,
-        output_shape=problem.output_shape,
+    best = ways[0]
+    return Plan.of(
+        problem,
+        best.choice,
         dtype="int8",
         precision=Precision("int8", "int8", "int8", "int8", "int32", "int8"),
-        layout=layer.layout,
-        algorithm=choice.algorithm,
-        variant=choice.variant,
-        tile=None,
-        points=None,
-        moduli=None,
-        order=PROGRAM,
-        edge=choice.edge,
-        border=choice.border,
-        isa=work.spec.target.name,
-        threads=choice.threads,
+        variant=best.choice.variant,
+        isa=best.work.spec.target.name,
         workspace_bytes=best.workspace_bytes,
         packed_weight_bytes=packed_bytes,
-        multiplications=work.products,
-        direct_multiplications=problem.direct_multiplications,
+        multiplications=best.work.products,
         predicted_error=0.0,
-        sizes=choice.sizes,
         measured=best.measured,
         with_compiler=best.missed,
         predictions=tuple(

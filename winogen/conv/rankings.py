@@ -24,11 +24,8 @@ from winogen import resources
 from winogen.codegen.render import renderer_digest
 from winogen.conv import planner, wisdom
 from winogen.conv.cuts import Candidate, Measured, Missed, evaluate
-from winogen.conv.problem import Problem
-from winogen.conv.request import Request
-from winogen.conv.stock import Stock
-from winogen.conv.wisdom import Wisdom
-from winogen.records import Machine, Target
+from winogen.conv.query import Query
+from winogen.records import Target
 from winogen.toolchain import blobs, host_targets
 
 FOLDER = "plans"
@@ -39,32 +36,22 @@ _CODE = ("algebra", "conv", "program", "program/search", "rounding", "graph")
 Make = Callable[[], Sequence[Candidate]]
 
 
-def kept(
-    kind: str,
-    problem: Problem,
-    request: Request,
-    target: Target,
-    machine: Machine,
-    known: Wisdom,
-    stock: Stock | None,
-    make: Make,
-) -> list[Candidate]:
+def kept(kind: str, query: Query, make: Make) -> list[Candidate]:
     """Return what ``make`` returns, or returned in an earlier process: candidates, the best first.
 
-    ``kind``: what else it depends on. ``known`` and ``stock``: what was measured, and the kernels
-    that all must be in, as for `winogen.conv.planner.ranked`. Raises what ``make`` raises; of that
-    nothing is kept.
+    ``kind``: what else it depends on. Raises what ``make`` raises; of that nothing is kept.
     """
+    problem, request, target, machine, known, stock = query
     # With a compiler in the background, plans are to change as soon as it has ended.
     if wisdom.path() is None or (stock is not None and not stock.reason):
         return list(make())
     facts = (_FORMAT, kind, repr((problem, request, machine)), _target(target), known.digest)
     code = _code(), np.__version__, "" if stock is None else stock.digest(target)
     key = hashlib.sha256(repr((facts, code)).encode()).hexdigest()
-    found = _recalled(key, problem, request, target, machine, stock)
+    found = _recalled(key, query)
     if found is None:
         found = list(make())
-        record = [_record(problem, request, target, one) for one in found]
+        record = [_record(query, one) for one in found]
         blobs.write(FOLDER, key, zlib.compress(json.dumps(record).encode(), 1))
     return found
 
@@ -81,9 +68,8 @@ def _code() -> str:
     return renderer_digest() + resources.code_digest(*_CODE) + hashlib.sha256(index).hexdigest()
 
 
-def _record(
-    problem: Problem, request: Request, target: Target, candidate: Candidate
-) -> dict[str, Any]:
+def _record(query: Query, candidate: Candidate) -> dict[str, Any]:
+    problem, request, target, *_ = query
     own, error = candidate.target or target, None
     if not request.asks_for_tiles:  # else nobody has predicted it yet
         error = planner.predicted_error(problem.layer, candidate.choice, own)
@@ -98,22 +84,16 @@ def _record(
     }
 
 
-def _recalled(
-    key: str,
-    problem: Problem,
-    request: Request,
-    target: Target,
-    machine: Machine,
-    stock: Stock | None,
-) -> list[Candidate] | None:
+def _recalled(key: str, query: Query) -> list[Candidate] | None:
     """What was kept; None where that is nothing, damaged, or does not hold any more."""
+    problem, stock = query.problem, query.stock
     packed = blobs.read(FOLDER, key)
     if packed is None:
         return None
     try:
         records = json.loads(zlib.decompress(packed))
-        targets = {one.name: one for one in (*host_targets(), target)}
-        found = _evaluated(records, targets, problem, request, machine)
+        targets = {one.name: one for one in (*host_targets(), query.target)}
+        found = _evaluated(records, targets, query)
         errors = [None if one["error"] is None else _error(one["error"]) for one in records]
     except Exception:  # damaged, or of a state of the code that nobody published
         return None
@@ -132,13 +112,10 @@ def _error(given: Any) -> float:
 
 
 def _evaluated(
-    records: list[dict[str, Any]],
-    targets: dict[str, Target],
-    problem: Problem,
-    request: Request,
-    machine: Machine,
+    records: list[dict[str, Any]], targets: dict[str, Target], query: Query
 ) -> list[Candidate]:
     """The candidates of records, evaluated; raises one of many errors where any is another."""
+    problem, request, _, machine, *_ = query
     choices = [wisdom.decoded(one["choice"], request.threads) for one in records]
     # What was measured comes with the seconds that follow from its gain, and without a limit.
     kinds = [(one["target"], one["measured"] is not None) for one in records]

@@ -7,7 +7,7 @@ compiler. What is computed, and in which pieces, is decided in `winogen.conv.fou
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,22 +16,20 @@ import numpy as np
 
 from winogen.conv import fourier, memory
 from winogen.conv.epilogue import finished
+from winogen.conv.executable import Arrays, Executable, Kept
 from winogen.conv.fourier import Along, Way
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Problem
 from winogen.kernels import FFT
-from winogen.records import Axis, Precision, Target
+from winogen.records import Axis, Target
 
 # Before numpy 2, transforms take no array for their result and are always of float64.
 _IN_PLACE = int(np.__version__.split(".")[0]) >= 2
 Run = tuple[slice, slice]  # of a tile and a map
 
 
-class Spectral:
-    """A problem bound to its tiles: transform the filters once, then run any number of times.
-
-    Immutable after construction, so that threads may share it.
-    """
+class Spectral(Executable):
+    """A problem bound to its tiles: packed filters are transformed ones."""
 
     def __init__(
         self,
@@ -42,14 +40,8 @@ class Spectral:
         others: tuple[Prediction, ...] = (),
         no_kernel: str = "",
     ):
-        self.problem = problem
+        super().__init__(problem, target)
         self.way = way
-        self.target = target
-        self.output_shape = problem.output_shape
-        self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
-        self.calls: list[Any] = []  # of compiled kernels
-        self.kernels: list[Any] = []
-        self.dtype = np.dtype(problem.layer.dtype)
         self._others, self._no_kernel = others, no_kernel
         self._complex = np.result_type(self.dtype, np.complex64)
         mode, sizes = problem.layer.padding_mode, zip(problem.layer.axes, problem.size, way.axes)
@@ -70,10 +62,8 @@ class Spectral:
         self._bytes = fourier.bytes_of(self._shapes, problem.layer.itemsize)
         self.workspace_bytes = sum(self._bytes.values()) * self.threads
 
-    def pack(
-        self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
-    ) -> tuple[Any, ...]:
-        """Return the transformed filters, for `run`; ``kept`` remembers them per size of a tile."""
+    def pack(self, weight: np.ndarray, kept: Kept | None = None) -> tuple[Any, ...]:
+        """Return the transformed filters, remembered per size of a tile."""
         kept, key = {} if kept is None else kept, (FFT, self.way.lengths)
         packed = kept.get(key)
         if packed is None:
@@ -110,26 +100,13 @@ class Spectral:
                 packed[group, ..., place, channel] = spectra
         return packed
 
-    def run(
-        self,
-        input: np.ndarray,
-        packed: tuple[Any, ...],
-        bias: np.ndarray | None,
-        output: np.ndarray,
-        slopes: np.ndarray | None = None,
-        add: np.ndarray | None = None,
-        add_after: np.ndarray | None = None,
-    ) -> None:
-        """Compute ``output`` from arrays that fit the problem; nothing is checked.
-
-        ``slopes``: one for each filter, where the activation is "prelu".
-        """
-        if not output.size:
-            return
-        x, y, before, after = (
-            None if array is None else self._planes(array)
-            for array in (input, output, add, add_after)
+    def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
+        """Transform tiles, multiply them and transform them back."""
+        input, bias, slopes, *others = arrays
+        x, before, after, y = (
+            None if array is None else self._planes(array) for array in (input, *others)
         )
+        assert x is not None and y is not None
         finish = finished(self.problem.epilogue, bias, slopes, before, after, y)
         compute = self._alone if fourier.is_alone(self.problem) else self._summed
 
@@ -149,20 +126,12 @@ class Spectral:
             list(pool.map(one, range(self.threads)))
 
     def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
-        """Compute as `run` does, with arrays given by the addresses of their memory.
-
-        ``addresses``: input, bias, slopes, add, add_after, output; 0 where there is none. All are
-        C-contiguous. The caller keeps the memory alive.
-        """
+        """Compute with views of the memory at these addresses."""
         problem, filters = self.problem, (self.problem.layer.filters,)
         outputs = problem.output_shape
         shapes = (problem.input_shape, filters, filters, outputs, outputs, outputs)
-        input, bias, slopes, add, add_after, output = (
-            self._at(address, shape) if address else None
-            for address, shape in zip(addresses, shapes)
-        )
-        assert input is not None and output is not None
-        self.run(input, packed, bias, output, slopes, add, add_after)
+        places = zip(addresses, shapes)
+        self.compute(packed, tuple(self._at(*one) if one[0] else None for one in places))
 
     def _at(self, address: int, shape: tuple[int, ...]) -> np.ndarray:
         size = prod(shape) * self.dtype.itemsize
@@ -176,34 +145,19 @@ class Spectral:
         tiles = problem.batch * prod(axis.tiles for axis in way.axes)
         jobs = len(self._jobs)
         seconds = way.seconds * -(-jobs // self.threads) / max(1, jobs)
-        return Plan(
-            input_shape=problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=problem.output_shape,
-            dtype=layer.dtype,
-            precision=Precision.of(layer.dtype),
-            layout=layer.layout,
+        return Plan.of(
+            problem,
             algorithm=FFT,
             variant=f"{FFT} of {' x '.join(map(str, way.lengths))}",
-            tile=None,
-            points=None,
-            moduli=None,
-            order="program",
-            edge="discard",
-            border="unswitch",
             isa=self.target.name,
             threads=self.threads,
             workspace_bytes=self.workspace_bytes,
             packed_weight_bytes=fourier.spectra_bytes(problem, way.lengths),
             # Complex products, of four multiplications each.
             multiplications=4 * tiles * prod(way.spectrum) * prod(layer.weight_shape[:2]),
-            direct_multiplications=problem.direct_multiplications,
             predicted_error=error,
-            sizes=(),
-            measured=None,
             predictions=(Prediction(seconds, error, FFT, None, ""), *self._others),
             source="",
-            stride=layer.stride,
             no_kernel=self._no_kernel,
         )
 

@@ -15,14 +15,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from winogen.conv import arguments, memory, planner, wisdom
+from winogen.conv.binding import prepare
 from winogen.conv.convolution import Arrays, layout_of, parameters
-from winogen.conv.execute import Environment, Prepared, prepare, remembered
+from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.options import Options
 from winogen.conv.phases import joined_weight, ordinary, phase_weight
 from winogen.conv.plan import TransposedPlan
 from winogen.conv.problem import Seams
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
+from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.wisdom import Wisdom
 from winogen.errors import CompilerNotFound, InvalidValue
@@ -141,14 +143,9 @@ def _by_preference(
     if not found:
         return asked  # whose last says what is wrong
     found.sort(key=lambda way: way.seconds)
-    tolerance = found[0].request.tolerance
-    most = planner.tolerance_of(layer.sample, tolerance) / planner.MARGIN
-    usual = min(planner.usual_error(layer.sample), most)
-    able = [way for way in found if way.error <= most]
-    first = able[0] if able else min(found, key=lambda way: way.error)
-    if tolerance is None:
-        first = planner.preferred(able or [first], lambda way: planner.price(way.error, usual))
-    others = [way for way in able if way is not first]
+    rule = Tolerance.of(layer.sample, found[0].request.tolerance)
+    first = rule.best(found, lambda way: way.error)
+    others = [way for way in found if rule.allows(way.error) and way is not first]
     return [(way.parts, way.request) for way in (first, *others)]
 
 

@@ -33,14 +33,12 @@ from typing import Any
 
 import winogen
 from winogen import environment
-from winogen.conv.choice import Choice, Cut, axes
-from winogen.conv.cuts import Measured, work_of
+from winogen.conv.choice import Choice, Cut
+from winogen.conv.cuts import Measured
 from winogen.conv.problem import Problem
-from winogen.conv.quantization import BYTES
-from winogen.conv.request import EDGES, MOST_POINTS, MOST_STRIDE, ORDERS, Request
-from winogen.errors import InvalidValue, WinogenError
-from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
-from winogen.kernels.sizes import allowed
+from winogen.conv.request import EDGES, ORDERS, Request
+from winogen.errors import InvalidValue
+from winogen.kernels import algorithms, general
 from winogen.kernels.spec import BORDERS
 from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, lines
@@ -50,6 +48,8 @@ from winogen.toolchain.machine_file import cpu_name
 FILE = "wisdom.jsonl"
 _PLACE = ("winogen", "cpu", "isa")
 Record = dict[str, Any]  # a line
+# Whether a choice of unknown origin can compute a problem on a target.
+Applies = Callable[[Choice, Problem, Target], bool]
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,12 @@ class Wisdom:
         """A digest of all entries."""
         return hashlib.sha256(repr(sorted(self._entries.items())).encode()).hexdigest()
 
-    def entry(self, problem: Problem, request: Request, target: Target) -> Entry | None:
+    def entry(
+        self, problem: Problem, request: Request, target: Target, applies: Applies
+    ) -> Entry | None:
         """Return the entry of a problem, if the request leaves everything but a tolerance open.
 
-        Its choice applies to the problem, and has the threads of the request.
+        Its choice ``applies`` to the problem, and has the threads of the request.
         """
         open_ = Request(threads=request.threads, tolerance=request.tolerance)
         if problem.spread is not None:  # it says itself by which algorithm phases are computed
@@ -371,35 +373,3 @@ def _whole(value: Any) -> int:
     if type(value) is not int or not 0 < value < 1 << 40:
         raise ValueError("a positive integer")
     return value
-
-
-def applies(choice: Choice, problem: Problem, target: Target) -> bool:
-    """Whether a choice of unknown origin can compute a problem."""
-    layer, tiled = problem.layer, is_tiled(choice.algorithm)
-    if layer.dtype in BYTES:
-        from winogen.conv import quantized_planner  # of what few processes ask for
-
-        return quantized_planner.applies(choice, problem, target)
-    if choice.algorithm not in algorithms(rank=layer.rank):
-        return False
-    if tiled != (choice.tile is not None):
-        return False
-    if choice.tile is not None:
-        beyond = max(layer.stride[-2:]) > MOST_STRIDE or max(layer.dilation[-2:]) > 1
-        if beyond or len(choice.tile) != layer.rank:
-            return False
-        if len(choice.points) not in (0, layer.rank):
-            return False
-        along = general(choice.algorithm).transforms_along(layer.rank)
-        for m, taps, transformed in zip(choice.tile, layer.kernel, along):
-            if m > MOST_POINTS - taps + 1 or (m > 1 and not transformed):
-                return False
-    try:
-        work = work_of(problem, choice, target, None, axes(layer, choice))
-        if choice.variant and choice.variant not in {one.name for one in family(choice.algorithm)}:
-            return False
-        variant = named(choice.variant) if choice.variant else first_that_applies(work)
-        able = variant.computes(work.precision) and variant.applies(work)
-        return able and allowed(work, choice.sizes)
-    except (WinogenError, KeyError, ValueError, StopIteration):  # points that make no algorithm
-        return False

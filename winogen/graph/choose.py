@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from winogen.conv import planner, rankings, wisdom
+from winogen.conv import planner, rankings
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
+from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.stock import Stock, stock_of
-from winogen.conv.wisdom import Wisdom
+from winogen.conv.stock import Stock
+from winogen.conv.tolerance import measured_error
+from winogen.conv.wisdom import NOTHING
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels import named
 from winogen.records import Machine, Target
@@ -62,45 +64,27 @@ def ways(
     anything's are. ``stock``: what all ways must be in; None for what can be used here. Raises
     CompilerNotFound if it has nothing.
     """
-    known = wisdom.current(target), stock or stock_of(target)
-    return _ways(problem, request, target, machine, most_error, *known)
+    return _ways(Query.here(problem, request, target, machine, stock), most_error)
 
 
 @lru_cache(maxsize=4096)
-def _ways(
-    problem: Problem,
-    request: Request,
-    target: Target,
-    machine: Machine,
-    most_error: float | None,
-    known: Wisdom,
-    stock: Stock | None,
-) -> tuple[Way, ...]:
+def _ways(query: Query, most_error: float | None) -> tuple[Way, ...]:
     def candidates() -> list[Candidate]:
-        found = _found(problem, request, target, machine, most_error, known, stock)
-        return [way.candidate for way in found]
+        return [way.candidate for way in _found(query, most_error)]
 
-    kind = f"ways {most_error}"
-    kept = rankings.kept(kind, problem, request, target, machine, known, stock, candidates)
+    kept = rankings.kept(f"ways {most_error}", query, candidates)
     return tuple(map(Way, kept, packed_bytes(kept)))
 
 
-def _found(
-    problem: Problem,
-    request: Request,
-    target: Target,
-    machine: Machine,
-    most_error: float | None,
-    known: Wisdom,
-    stock: Stock | None,
-) -> list[Way]:
-    ranked = planner.ranked(problem, request, target, machine, wisdom=known, stock=stock)
+def _found(query: Query, most_error: float | None) -> list[Way]:
+    problem, request, target, *_ = query
+    ranked = planner.rank(query)
     error = partial(error_of, problem, target=target)
 
     if most_error is not None and error(ranked[0]) > most_error:
-        careful = replace(request, tolerance=most_error * planner.MARGIN)
+        careful = replace(request, tolerance=measured_error(most_error))
         with suppress(InvalidValue, CompilerNotFound):  # nothing is so accurate
-            ranked = planner.ranked(problem, careful, target, machine, wisdom=known, stock=stock)
+            ranked = planner.rank(query._replace(request=careful))
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
@@ -109,7 +93,7 @@ def _found(
             filter_dtype=request.filter_dtype,
         )
         with suppress(CompilerNotFound):
-            ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1, stock=stock)]
+            ranked += planner.rank(query._replace(request=plain, wisdom=NOTHING), 1)
     kept: list[Way] = []
     for way in map(Way, ranked, packed_bytes(ranked)):
         smaller = all(way.packed_bytes < other.packed_bytes for other in kept)

@@ -7,7 +7,8 @@ from statistics import median
 import numpy as np
 
 from winogen.conv import Conv2d
-from winogen.conv.execute import Environment, chosen, predictions, remembered
+from winogen.conv.binding import chosen
+from winogen.conv.execute import Environment, predictions, remembered
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request

@@ -17,7 +17,7 @@ from winogen.torch import packing
 from winogen.torch.arrays import PLANAR, memory_format, tensor
 
 if TYPE_CHECKING:
-    from winogen.conv.execute import Bound
+    from winogen.conv.executable import Executable
 
 _LARGE = 1 << 20  # bytes of an output
 
@@ -31,7 +31,7 @@ class Shortcut(NamedTuple):
     shape: torch.Size
     strides: tuple[int, ...]
     packed: packing.Packed
-    prepared: Bound
+    prepared: Executable
     weights: tuple[Any, ...]  # pointers
     layout: str
     result: tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides of the output

@@ -15,6 +15,7 @@ from winogen.conv import memory, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Environment, Prepared, kernel
 from winogen.conv.problem import Problem
+from winogen.conv.tolerance import measured_error
 from winogen.errors import BuildError
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
@@ -121,7 +122,7 @@ class Arena:
         expected, margin = self._expected
         largest = float(np.abs(expected).max(initial=0.0))
         difference = float(np.abs(self._results - expected).max(initial=0.0))
-        return difference <= _SLACK * planner.MARGIN * (error + margin) * largest
+        return difference <= _SLACK * measured_error(error + margin) * largest
 
 
 def _lying(problem: Problem) -> tuple[tuple[int, ...], Any]:

@@ -88,7 +88,7 @@ class _Job:
 
     def _known(self) -> tuple[Choice, ...]:
         entries = wisdom.of_file(self._where, self.scope.target)
-        entry = entries.entry(self.scope.problem, self.scope.request, self.scope.target)
+        entry = entries.entry(*self.scope[:3], self.scope.applies)
         return () if entry is None else (entry.choice,)
 
     def _won(self, victory: Victory) -> None:

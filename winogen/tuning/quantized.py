@@ -32,10 +32,10 @@ def ready(problem: Problem, way: QuantizedCandidate) -> Callable[[], object]:
 class QuantizedScope(Scope):
     """The same of a layer whose arrays are bytes: all ways are exact."""
 
-    @property
-    def most_error(self) -> float:
-        """Nothing is rounded but outputs, once."""
-        return 0.0
+    @staticmethod
+    def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+        """Return whether a choice of unknown origin can compute a problem."""
+        return quantized_planner.applies(choice, problem, target)
 
     def price(self, choice: Choice) -> float:
         """Return 1, as all ways are equally accurate."""

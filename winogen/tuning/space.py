@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from winogen.conv import planner
-from winogen.conv.candidates import candidates, is_winograd_worth_it
+from winogen.conv.candidates import applies, candidates, is_winograd_worth_it
 from winogen.conv.choice import Choice, Cut, axes, rectangles
 from winogen.conv.cuts import Candidate, cuts, evaluate, work_of
 from winogen.conv.problem import Problem
 from winogen.conv.request import EDGES, Request
+from winogen.conv.tolerance import Tolerance
 from winogen.kernels import Work, algorithms, family, first_that_applies, is_tiled, named
 from winogen.kernels.sizes import steps
 from winogen.kernels.spec import BORDERS
@@ -47,18 +48,20 @@ class Scope(NamedTuple):
     target: Target
     machine: Machine
 
+    @staticmethod
+    def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+        """Return whether a choice of unknown origin can compute a problem."""
+        return applies(choice, problem, target)
+
     @property
-    def most_error(self) -> float:
-        """The largest error that may be predicted."""
-        return planner.tolerance_of(self.problem.layer, self.request.tolerance) / planner.MARGIN
+    def tolerance(self) -> Tolerance:
+        """The planner's rule for errors."""
+        return Tolerance.of(self.problem.layer, self.request.tolerance)
 
     def price(self, choice: Choice) -> float:
-        """Return how many times its time counts by the planner's rule, see `planner.price`."""
-        if self.request.tolerance is not None:
-            return 1.0
-        layer = self.problem.layer
-        error = planner.predicted_error(layer, choice, self.target)
-        return planner.price(error, min(planner.usual_error(layer), self.most_error))
+        """Return how many times its time counts by that rule."""
+        error = planner.predicted_error(self.problem.layer, choice, self.target)
+        return self.tolerance.price(error)
 
     def promising(self, choices: Iterable[Choice], most: float) -> Iterator[Candidate]:
         """Yield the choices that are accurate enough, from the least predicted time on.
@@ -71,7 +74,7 @@ class Scope(NamedTuple):
             if way.seconds > most:
                 return
             error = planner.predicted_error(self.problem.layer, way.choice, self.target)
-            if error <= self.most_error:
+            if self.tolerance.allows(error):
                 most = min(most, _WITHIN * way.seconds)
                 yield way
 

@@ -1,7 +1,7 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
 The planner's rule is: the candidate whose time, times the price of an error beyond the usual one of
-direct convolution (`planner.price`), is the least; with a tolerance, the fastest within it. The
+direct convolution (`Tolerance.price`), is the least; with a tolerance, the fastest within it. The
 *best* is what the same rule gives with measured instead of predicted times, and regret is the time
 of the choice over that of the best. So accuracy within the rule is no regret, accuracy at a higher
 price is. A choice that is faster than the best has a regret of 1.
@@ -33,6 +33,7 @@ from winogen.conv.choice import Choice
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
+from winogen.conv.tolerance import Tolerance, preferred
 from winogen.errors import InvalidValue, Unsupported
 from winogen.graph.compiling import compile_all
 from winogen.kernels import algorithms, is_tiled
@@ -85,7 +86,7 @@ class Regret:
     def best(self) -> Candidate:
         """The candidate that the planner would have chosen had it known the times."""
         ways = sorted(self.candidates, key=lambda one: one.measured_s)
-        return planner.preferred(ways, lambda one: one.price)
+        return preferred(ways, lambda one: one.price) or ways[0]
 
     @property
     def regret(self) -> float:
@@ -153,7 +154,7 @@ def _of_layer(
     specs = dict.fromkeys(KernelSpec.of(work) for way in ranked for work in way.works(problem))
     compile_all(specs, lambda done, total, _: say(f"kernel {done} of {total}"))
     prepared = [Prepared(problem, [way], target) for way in ranked]
-    usual = _usual(problem, request)
+    rule = Tolerance.of(layer, tolerance)
     errors = [planner.predicted_error(layer, way.choice, target) for way in ranked]
     return Regret(
         bench_layer.name,
@@ -163,20 +164,13 @@ def _of_layer(
                 way.choice.tile,
                 way.choice.tag,
                 error,
-                planner.price(error, usual),
+                rule.price(error),
                 way.seconds,
                 measured,
             )
             for way, error, measured in zip(ranked, errors, heats(prepared, say))
         ),
     )
-
-
-def _usual(problem: Problem, request: Request) -> float:
-    """The largest predicted error of a candidate that costs nothing."""
-    if request.tolerance is not None:
-        return request.tolerance / planner.MARGIN
-    return planner.usual_error(problem.layer)
 
 
 def contestants(
@@ -193,7 +187,7 @@ def contestants(
     two of every algorithm, the fastest ones and the fastest accurate ones, and so many ``drawn`` of
     all others, the same ones every time.
     """
-    usual = _usual(problem, request)
+    rule = Tolerance.of(problem.layer, request.tolerance)
 
     def error(way: planner.Candidate) -> float:
         return planner.predicted_error(problem.layer, way.choice, target)
@@ -209,7 +203,7 @@ def contestants(
         with suppress(InvalidValue, Unsupported):  # too coarse for the tolerance
             ways = planner.ranked(problem, asked, target, machine)
             ways.sort(key=lambda way: way.seconds)
-            careful = islice((way for way in ways if error(way) <= usual), _OF_EACH)
+            careful = islice((way for way in ways if error(way) <= rule.usual), _OF_EACH)
             chosen = {**{way.choice: way for way in (*ways[:_OF_EACH], *careful)}, **chosen}
             others.update({way.choice: way for way in ways})
     left = [way for choice, way in others.items() if choice not in chosen]

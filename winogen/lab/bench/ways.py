@@ -21,6 +21,7 @@ from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
 from winogen.conv.request import BORDERS, Request
+from winogen.conv.tolerance import usual_error
 from winogen.errors import InvalidValue, Unsupported
 from winogen.graph.compiling import compile_all
 from winogen.kernels import named
@@ -127,7 +128,7 @@ def _by_edge(
         return {}
     ways = {"discard": usual}
     most = max(
-        planner.usual_error(problem.layer),
+        usual_error(problem.layer),
         planner.predicted_error(problem.layer, usual.choice, target),
     )
 

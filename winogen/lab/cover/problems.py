@@ -13,6 +13,7 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import evaluate
 from winogen.conv.quantized_planner import Numbers
 from winogen.conv.request import Request
+from winogen.conv.tolerance import Tolerance
 from winogen.extras import require
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import Reals
@@ -161,29 +162,28 @@ def ways_of(problem: Any, place: Place) -> Iterator[tuple[Way, ...]]:
     errors = [planner.predicted_error(layer, one.choice, target) for one in found]
     kernels: dict[int, Spec] = {}
     for tolerance in TOLERANCES:
-        most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
-        usual = min(planner.usual_error(layer), most) if tolerance is None else most
+        rule = Tolerance.of(layer, tolerance)
         ways: list[Way] = []
         for row, (one, error) in enumerate(zip(found, errors)):
             plain = one.choice.variant == "direct"
             far = ways and one.seconds > _FAR * ways[0].seconds
-            if plain or not (far or error > most):
+            if plain or not (far or not rule.allows(error)):
                 if row not in kernels:
                     (work,) = one.works(problem)
                     kernels[row] = _kernel(KernelSpec.of(work))
-                ways.append(Way(one.seconds, kernels[row], planner.price(error, usual)))
+                ways.append(Way(one.seconds, kernels[row], rule.price(error)))
         yield tuple(ways)
 
 
 def _gradients(problem: Any, place: Place) -> Iterator[Way]:
-    layer, most = problem.layer, planner.TOLERANCE / planner.MARGIN
+    layer, rule = problem.layer, Tolerance.of(problem.layer, None)
     target, machine, _ = place
     for tile in gradient_planner.tiles_of(layer.kernel):
         work = gradient_planner.choose(problem, tile, 1, None, target, machine)
         count = problem.batch * work.tiles[0] * work.tiles[1]
         of_tiles = tile, count, work.depth
         error = gradient_planner.predicted_error(layer.dtype, layer.kernel, *of_tiles)
-        if error <= most or max(tile) == 1:
+        if rule.allows(error) or max(tile) == 1:
             yield Way(work.cycles(machine), _kernel(work.spec))
 
 
