@@ -68,10 +68,11 @@ def _in_two_passes(
     threads, tolerance = request.threads, request.tolerance
     asked = Request(threads=threads, tolerance=tolerance, workspace_limit=limit)
     try:
-        passes = [prepare(one, asked, target, machine, environment) for one in (first, second)]
+        columns = prepare(first, asked, target, machine, environment)
+        rows = prepare(second, asked, target, machine, environment)
     except InvalidValue:  # within the limits there is no such way
         return None
-    found = Separated(whole, *passes, distance)
+    found = Separated(whole, columns, rows, distance)
     if threads > 1:
         # Decided for one thread, so that results do not depend on their number.
         request = replace(request, threads=1)
