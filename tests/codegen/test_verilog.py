@@ -7,7 +7,7 @@ import sys
 import pytest
 from codegen.verilog_tools import design, linted, need, simulated, transform, written
 
-from winogen.algebra import cook_toom
+from winogen.algebra import cook_toom, winograd
 from winogen.codegen.verilog import module
 from winogen.codegen.verilog.bench import expected, tiles
 from winogen.codegen.verilog.check import question
@@ -15,6 +15,7 @@ from winogen.codegen.verilog.files import Options, rational, transforms
 from winogen.codegen.verilog.netlist import claims
 from winogen.codegen.verilog.netlist import prove as prove_netlist
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
+from winogen.fixed import integral, of_adders
 from winogen.program.widths import signed
 from winogen.toolchain.yosys import check_assertions, netlist, prove
 
@@ -28,6 +29,7 @@ FORMS = {  # axes, stages of a pass, folded, bits that are rounded
     "folded, staged and rounded": (2, 2, True, 2),
 }
 KINDS = ("input", "filter", "output")
+GAUSSIAN = "x,x-1,x+1,x^2+1,inf"
 
 
 def made(name, kind, form):
@@ -90,7 +92,10 @@ def test_no_rounded_result_is_further_than_the_bound(axes):
     found = transforms(algorithm, "t", Options(axes=axes, fraction=3))
     for kind in ("input", "filter"):
         transform, rounding = found[kind]
-        exact = [[rational(c) for c in row] for row in algorithm.matrices[kind]]
+        exact = [
+            [rational(c) if same_sign(row, ours) else -rational(c) for c in row]
+            for row, ours in zip(algorithm.matrices[kind], transform.matrix)
+        ]
         worst = max(
             abs(value - made)
             for tile in tiles(transform, 300)
@@ -98,6 +103,11 @@ def test_no_rounded_result_is_further_than_the_bound(axes):
             for value, made in zip(row, results)
         )
         assert rounding.error / 2 < worst <= rounding.error
+
+
+def same_sign(row, rounded):
+    """Whether a row that may have been negated was not."""
+    return sum(rational(c) * k for c, k in zip(row, rounded)) > 0
 
 
 def along(matrix, tile, axes):
@@ -123,6 +133,23 @@ def test_a_simulation_notices_what_is_wrong(tmp_path):
     for old, new in ((plus, plus.replace("+", "-")), (bits[0], fewer)):
         path.write_text(text.replace(old, new, 1))
         assert "FAIL" in simulated(tmp_path, name, "-g2005", quietly=False)
+
+
+def test_signs_that_would_cost_a_negation_are_moved_into_the_output_transform():
+    """Rows of B^T as `of_adders` has them: within two levels a row without them is negated."""
+    algorithm = winograd(4, 3, GAUSSIAN)
+    for options, exact in ((Options(), integral(algorithm)), (Options(fraction=4), None)):
+        found = {kind: one for kind, (one, _) in transforms(algorithm, "t", options).items()}
+        if exact:
+            assert {k: one.matrix for k, one in found.items()} == of_adders(exact).matrices
+        for j in range(algorithm.n):
+            signs = [
+                same_sign(algorithm.matrices[kind][j], found[kind].matrix[j])
+                for kind in ("input", "filter")
+            ]
+            column = [row[j] for row in found["output"].matrix]
+            given = [row[j] for row in algorithm.matrices["output"]]
+            assert same_sign(given, column) == (signs[0] == signs[1])
 
 
 def test_wrong_arguments_are_named():
@@ -221,7 +248,7 @@ def test_proofs_without_tools_say_what_to_install(monkeypatch):
 @pytest.mark.parametrize("form", ["combinational", "staged", "folded"])
 def test_cocotb_agrees(tmp_path, form):
     need("iverilog")
-    pytest.importorskip("cocotb_tools", reason="no cocotb: pip install 'cocotb>=2'")
+    pytest.importorskip("cocotb_tools", reason="no cocotb: pip install '.[hardware-test]'")
     name = written(tmp_path, made("f2_3", "filter", form))
     command = [sys.executable, f"{name}_cocotb.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

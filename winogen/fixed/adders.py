@@ -7,18 +7,23 @@ the columns of A^T make up for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from winogen.errors import InvalidValue
 from winogen.program.adders import of_shifts
 from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
     from winogen.fixed.integral import Integral
     from winogen.program.ir import Program
     from winogen.program.search.adders.search import Objective
+
+Matrices: TypeAlias = Mapping[str, "tuple[tuple[int, ...], ...]"]  # of input, filter and output
+Signs: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # of the rows of B^T, of those of G
+_Entry = TypeVar("_Entry", int, "Scalar")
 
 
 def of_adders(
@@ -35,21 +40,24 @@ def of_adders(
     >>> [adders(program) for program in made.programs.values()]
     [12, 6, 12]
     """
-    return with_programs(made, search(made, objective, depth, bits))
+    return with_programs(made, search(made.matrices, objective, depth, bits))
 
 
 def search(
-    made: Integral, objective: Objective = "adders", depth: int | None = None, bits: int = 8
+    matrices: Matrices, objective: Objective = "adders", depth: int | None = None, bits: int = 8
 ) -> dict[str, Program]:
-    """Return programs of adders and shifts, of rows of either sign where signs are free."""
+    """Return programs of adders and shifts, of rows of either sign where signs are free.
+
+    ``matrices``: of integers, as `Integral.matrices`.
+    """
     from winogen.program import adder_program
 
     given: dict[str, Any] = {"objective": objective, "depth": depth, "bits": bits}
     programs = {}
     for kind in ("input", "filter"):
         names: dict[str, Any] = {"inputs": KINDS[kind].source, "outputs": KINDS[kind].target}
-        programs[kind] = adder_program(made.matrices[kind], free_signs=True, **names, **given)
-    rows = _signed(made, programs).at
+        programs[kind] = adder_program(matrices[kind], free_signs=True, **names, **given)
+    rows = with_signs(matrices, signs(matrices, programs))["output"]
     of = KINDS["output"]
     programs["output"] = adder_program(rows, inputs=of.source, outputs=of.target, **given)
     return programs
@@ -64,26 +72,42 @@ def with_programs(made: Integral, programs: Mapping[str, Program]) -> Integral:
     for kind, program in programs.items():
         if not of_shifts(program):
             raise InvalidValue(f"programs: got {kind} with other constants; allowed: powers of two")
-    signed = _signed(made, programs)
-    for kind, rows in signed.matrices.items():
+    changed = with_signs(made.matrices, signs(made.matrices, programs))
+    for kind, rows in changed.items():
         programs[kind].verify(rows)
+    signed = replace(made, bt=changed["input"], g=changed["filter"], at=changed["output"])
     signed.verify()
     return replace(signed, given=tuple(programs[kind] for kind in KINDS))
 
 
-def _signed(made: Integral, programs: Mapping[str, Program]) -> Integral:
-    """The algorithm with rows of B^T and G as programs compute them."""
-    signs = [
-        [1 if tuple(computed) == tuple(row) else -1 for computed, row in zip(ours, rows)]
-        for ours, rows in (
-            (programs["input"].to_matrix(), made.bt),
-            (programs["filter"].to_matrix(), made.g),
+def signs(matrices: Matrices, programs: Mapping[str, Program]) -> Signs:
+    """Return 1 or -1 for every row of B^T and of G, as programs compute them."""
+    first, second = (
+        tuple(
+            1 if tuple(computed) == tuple(row) else -1
+            for computed, row in zip(programs[kind].to_matrix(), matrices[kind])
         )
-    ]
-    bt, g = (
-        tuple(tuple(sign * c for c in row) for sign, row in zip(some, rows))
-        for some, rows in zip(signs, (made.bt, made.g))
+        for kind in ("input", "filter")
     )
-    columns = [s * t for s, t in zip(*signs)]
-    at = tuple(tuple(sign * c for sign, c in zip(columns, row)) for row in made.at)
-    return replace(made, bt=bt, g=g, at=at)
+    return first, second
+
+
+def with_signs(
+    matrices: Mapping[str, Iterable[Iterable[_Entry]]], by: Signs
+) -> dict[str, tuple[tuple[_Entry, ...], ...]]:
+    """Return the matrices with rows of B^T and G, and columns of A^T, negated."""
+    first, second = by
+    columns = [s * t for s, t in zip(first, second)]
+
+    def times(sign: int, entry: _Entry) -> _Entry:
+        return entry if sign > 0 else -entry
+
+    return {
+        "input": tuple(tuple(times(s, c) for c in row) for s, row in zip(first, matrices["input"])),
+        "filter": tuple(
+            tuple(times(s, c) for c in row) for s, row in zip(second, matrices["filter"])
+        ),
+        "output": tuple(
+            tuple(times(s, c) for s, c in zip(columns, row)) for row in matrices["output"]
+        ),
+    }

@@ -14,8 +14,7 @@ from winogen.codegen.verilog.bench import VECTORS, bench
 from winogen.codegen.verilog.circuit import circuit
 from winogen.codegen.verilog.design import Design, Grid, Transform, design, streamed
 from winogen.errors import InvalidValue
-from winogen.fixed import integral
-from winogen.program import adder_program
+from winogen.fixed import adders, integral
 from winogen.program.kinds import KINDS
 from winogen.program.widths import Range, signed
 
@@ -72,16 +71,18 @@ def transforms(
     dropped = options.fraction or 0
     if options.fraction is None:
         _check_rational(algorithm)
-        matrices: Mapping[str, tuple[tuple[int, ...], ...]] = integral(algorithm).matrices
+        matrices = integral(algorithm).matrices
     else:
         matrices = {
             kind: tuple(tuple(_nearest(c, dropped) for c in row) for row in rows)
             for kind, rows in algorithm.matrices.items()
         }
+    programs = adders.search(matrices, bits=options.bits)
+    signs = adders.signs(matrices, programs)
+    matrices = adders.with_signs(matrices, signs)
     found: dict[str, Transform] = {}
     suffix = ("_2d" if options.axes == 2 else "") + ("_folded" if options.folded else "")
-    for kind, (_, _, source, target) in KINDS.items():
-        matrix = matrices[kind]
+    for kind, matrix in matrices.items():
         if kind == "output":
             made = [_results(found[one]) for one in ("input", "filter")]
             inputs: Grid = tuple(
@@ -92,13 +93,13 @@ def transforms(
             bits = options.bits if kind == "input" else options.filter_bits
             n = len(matrix[0])
             inputs = ((signed(bits),) * n,) * (n if options.axes == 2 else 1)
-        program = adder_program(matrix, inputs=source, outputs=target, bits=options.bits)
         found[kind] = Transform(
-            f"{name}_{kind}{suffix}", kind, matrix, program, inputs, options.axes, dropped
+            f"{name}_{kind}{suffix}", kind, matrix, programs[kind], inputs, options.axes, dropped
         )
     if options.fraction is None:
         return {kind: (one, None) for kind, one in found.items()}
-    return {kind: (one, rounding(one, algorithm.matrices[kind])) for kind, one in found.items()}
+    exact = adders.with_signs(algorithm.matrices, signs)
+    return {kind: (one, rounding(one, exact[kind])) for kind, one in found.items()}
 
 
 def _check_rational(algorithm: BilinearAlgorithm) -> None:
