@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
+from winogen.cli import derive_fixed, derive_hardware
 from winogen.columns import aligned
 from winogen.program.kinds import KINDS
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.codegen.keeping import Keeper
     from winogen.codegen.transform import Transform
-    from winogen.fixed import Integral
     from winogen.program.ir import Program
 
 Programs: TypeAlias = "Mapping[str, Program]"
@@ -127,34 +127,13 @@ def derive(
         help="Of the processor, with --format fixed: slow for transforms of shifts and as few "
         "additions as a search finds.",
     ),
-    two_axes: bool = typer.Option(
-        False, "--2d", help="With --format verilog or hls: of tiles, columns first, then rows."
-    ),
-    folded: bool = typer.Option(
-        False, "--folded", help="With --2d, a column a cycle, and two buffers between the passes."
-    ),
-    pipeline: int = typer.Option(
-        None, metavar="N", help="With --format verilog, N stages that end in registers, per pass."
-    ),
-    delay: int = typer.Option(
-        None, metavar="ADDERS", help="In place of it: at most so many adders between registers."
-    ),
-    fraction: int = typer.Option(
-        None,
-        metavar="BITS",
-        help="With --format verilog or hls, coefficients rounded to so many binary places, with "
-        "a bound of the error: for irrational ones.",
-    ),
-    output: str = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="DIR",
-        help="With --format verilog or hls: write a file for each module, and testbenches.",
-    ),
-    prove: bool = typer.Option(
-        False, "--prove", help="With --format verilog: prove the modules, by Yosys."
-    ),
+    two_axes: bool = derive_hardware.TWO_AXES,
+    folded: bool = derive_hardware.FOLDED,
+    pipeline: int = derive_hardware.PIPELINE,
+    delay: int = derive_hardware.DELAY,
+    fraction: int = derive_hardware.FRACTION,
+    output: str = derive_hardware.OUTPUT,
+    prove: bool = derive_hardware.PROVE,
     matrices: bool = typer.Option(
         False, "--matrices", help="Only the matrices: no search for programs, which takes seconds."
     ),
@@ -181,8 +160,8 @@ def derive(
     longest = -(-r // max(stride, 1))  # of the parts of the filter
     if points is moduli is None and min(m, longest) > 1 and m + longest - 1 > LARGEST:
         raise InvalidValue(
-            f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: "
-            f"n <= {LARGEST} by default, else give --points or --moduli"
+            f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: n <= "
+            f"{LARGEST} by default, else give --points or --moduli"
         )
     hardware = format in (Format.verilog, Format.hls)
     integers = hardware or format is Format.fixed
@@ -195,19 +174,11 @@ def derive(
             "filter_bits: got it without bits; allowed: with them, or --format fixed, verilog "
             "or hls"
         )
-    for name, value, allowed in (
-        ("2d", two_axes, "verilog and hls"),
-        ("fraction", fraction, "verilog and hls"),
-        ("output", output, "verilog and hls"),
-        ("folded", folded, "verilog"),
-        ("pipeline", pipeline, "verilog"),
-        ("delay", delay, "verilog"),
-        ("prove", prove, "verilog"),
-    ):
-        if value not in (None, False) and format.value not in allowed.split(" and "):
-            raise InvalidValue(
-                f"{name}: got it with --format {format.value}; allowed: with {allowed}"
-            )
+    shaped = {
+        "2d": two_axes, "folded": folded, "pipeline": pipeline, "delay": delay,
+        "fraction": fraction, "output": output, "prove": prove,
+    }  # fmt: skip
+    derive_hardware.check(format.value, shaped)
     if lanes is not None and (format is not Format.fixed or bits or filter_bits or channels > 1):
         raise InvalidValue(
             f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
@@ -224,26 +195,19 @@ def derive(
         raise InvalidValue(
             f"order: got {order} for integers, whose sums are exact in any order; allowed: program"
         )
+    both = bits or 8, filter_bits or bits or 8
     if hardware:
-        from winogen.cli import derive_hardware
-        from winogen.codegen.verilog.files import Options
-
-        if pipeline is not None and pipeline < 1:
-            raise InvalidValue(f"pipeline: got {pipeline}; allowed: 1 or more")
-        options = Options(
-            bits or 8, filter_bits or bits or 8, channels, 1 + two_axes, folded,
-            pipeline or 0, delay, fraction,
-        )  # fmt: skip
+        options = derive_hardware.options(both, channels, shaped)
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
         derive_hardware.write(algorithm, format.value, points, moduli, options, output, prove)
         return
     if format is Format.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
-        if lanes is not None:
-            typer.echo(_narrow(algorithm, points, moduli, lanes, multiplier), nl=False)
-            return
-        both = bits or 8, filter_bits or bits or 8
-        typer.echo(_integers(algorithm, points, moduli, both, channels, multiplier), nl=False)
+        text = derive_fixed.header(
+            algorithm, points, moduli, both, channels, lanes, multiplier is Multiplier.slow,
+            _keeper(),
+        )  # fmt: skip
+        typer.echo(text, nl=False)
         return
     default = points is moduli is None and order == "program"
     if format.has_programs_only and default and shipped.is_shipped(m, r, stride=stride):
@@ -268,7 +232,7 @@ def derive(
         else:
             typer.echo(_text(algorithm, programs, stages, source, order))
             if bits is not None:
-                typer.echo(_widths(algorithm, (bits, filter_bits or bits)))
+                typer.echo(derive_fixed.widths(algorithm, both))
 
 
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
@@ -337,103 +301,6 @@ def _file(
     return _in(format, found, points, moduli)
 
 
-def _integers(
-    algorithm: BilinearAlgorithm,
-    points: str | None,
-    moduli: str | None,
-    bits: tuple[int, int],
-    channels: int,
-    multiplier: Multiplier,
-) -> str:
-    """A header that computes in integers; ``bits``: of inputs and of filters."""
-    from winogen.codegen import fixed, naming
-    from winogen.progress import working
-
-    command = _command(algorithm, points, moduli, multiplier)
-    command += f" --bits {bits[0]}" + (f" --filter-bits {bits[1]}" if bits[1] != bits[0] else "")
-    command += f" --channels {channels}" if channels > 1 else ""
-    with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-        made = _whole(algorithm, multiplier, bits[0])
-        widths = fixed.widths(made, *bits, channels)
-        name = f"{naming.name_of(algorithm, points is moduli is None)}_int{bits[0]}"
-        name += f"_by_int{bits[1]}" if bits[1] != bits[0] else ""
-        return fixed.render(made, widths, name, command)
-
-
-def _whole(algorithm: BilinearAlgorithm, multiplier: Multiplier, bits: int) -> Integral:
-    """The algorithm in integers, with the programs that suit a processor."""
-    from winogen.fixed import adders, integral
-    from winogen.program import Program
-
-    made = integral(algorithm)
-    if multiplier is Multiplier.fast:
-        return made
-
-    def search() -> dict[str, Any]:
-        return {kind: one.to_json() for kind, one in adders.search(made, bits=bits).items()}
-
-    def check(data: dict[str, Any]) -> Integral:
-        programs = {kind: Program.from_json(listing) for kind, listing in data.items()}
-        return adders.with_programs(made, programs)
-
-    found: Integral = _keeper()(["adders", algorithm.to_dict(), bits], search, check)
-    return found
-
-
-def _narrow(
-    algorithm: BilinearAlgorithm,
-    points: str | None,
-    moduli: str | None,
-    lanes: int,
-    multiplier: Multiplier,
-) -> str:
-    """A header that computes in lanes of so many bits, with rounding shifts."""
-    from winogen.codegen import naming
-    from winogen.codegen.lanes import render
-    from winogen.progress import working
-
-    command = f"{_command(algorithm, points, moduli, multiplier)} --lanes {lanes}"
-    name = f"{naming.name_of(algorithm, points is moduli is None)}_q{lanes - 1}"
-    with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-        return render(_whole(algorithm, multiplier, lanes), lanes, name, command)
-
-
-def _command(
-    algorithm: BilinearAlgorithm, points: str | None, moduli: str | None, multiplier: Multiplier
-) -> str:
-    """The command that derives a header in integers, before the options of its kind."""
-    from winogen.codegen.naming import derive_command
-
-    origin = {"points": algorithm.points, "moduli": algorithm.moduli}
-    given = {"points": points, "moduli": moduli}
-    made_of = {name: map(str, origin[name] or ()) for name, values in given.items() if values}
-    command = derive_command(algorithm.m, algorithm.r, "fixed", made_of, stride=algorithm.stride)
-    return command + (" --multiplier slow" if multiplier is Multiplier.slow else "")
-
-
-def _widths(algorithm: BilinearAlgorithm, bits: tuple[int, int]) -> str:
-    """What inputs and filters of so many bits become."""
-    from winogen.codegen.fixed import told, with_fewer_bits
-    from winogen.fixed import integral
-    from winogen.fixed.ranges import signed
-
-    made, (inputs, filters) = integral(algorithm), map(signed, bits)
-    rows = [["integers", "one axis", "bits", "both axes", "bits"]]
-    rows += [["inputs", *[str(inputs), str(bits[0])] * 2]]
-    if filters != inputs:
-        rows += [["filters", *[str(filters), str(bits[1])] * 2]]
-    for kind, given in (("input", inputs), ("filter", filters)):
-        one, both = (made.operands(kind, given, axes) for axes in (1, 2))
-        rows += [[f"transformed {kind}s", str(one), str(one.bits), str(both), str(both.bits)]]
-    rows += [["scale of results", made.spelled(1), "", made.spelled(2), ""]]
-    for sums in (32, 64):
-        most = [str(made.channels(inputs, filters, sums, axes)) for axes in (1, 2)]
-        rows += [[f"channels, sums of {sums} bits", most[0], "", most[1], ""]]
-    lines = ["", *aligned(rows, 1, "  ")]
-    fewer = with_fewer_bits(made, inputs, filters)
-    return "\n".join([*lines, *([f"  {told(fewer, inputs, filters)}"] if fewer else [])])
-
-
 def _json(algorithm: BilinearAlgorithm, programs: Programs | None, order: str) -> str:
     data = algorithm.to_dict() | ({} if order == "program" else {"order": order})
     if programs is not None:
@@ -459,6 +326,7 @@ def _text(
     order: str,
 ) -> str:
     from winogen.codegen.ctext import routine
+    from winogen.numerics import estimate
 
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     origin = algorithm.moduli or algorithm.points or ()
@@ -475,7 +343,8 @@ def _text(
         "  verified         y = A^T [(G g) * (B^T d)] gives y[i] = sum_k "
         f"g[k] d[{first}+k] exactly",
     ]
-    for note in _notes(algorithm):
+    # What float16 has too few bits of exponent for, on numbers uniform in (-1, 1).
+    for note in estimate(algorithm, dtype="float16", order="naive").notes:
         lines += wrap(note, 100, initial_indent="  in float16       ", subsequent_indent=" " * 19)
     if order != "program":
         lines.append(f"  order            {order}: every row of the matrices is summed on its own")
@@ -505,13 +374,6 @@ def _text(
         text = routine(programs[kind], source_letter, target)
         lines += [f"  {equation}" for equation in text.equations]
     return "\n".join(lines)
-
-
-def _notes(algorithm: BilinearAlgorithm) -> tuple[str, ...]:
-    """What float16 has too few bits of exponent for, on numbers uniform in (-1, 1)."""
-    from winogen.numerics import estimate
-
-    return estimate(algorithm, dtype="float16", order="naive").notes
 
 
 def _stages(stages: Stages) -> list[list[str]]:

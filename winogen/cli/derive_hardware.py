@@ -4,13 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.codegen.verilog.files import Options
+
+TWO_AXES = typer.Option(
+    False, "--2d", help="With --format verilog or hls: of tiles, columns first, then rows."
+)
+FOLDED = typer.Option(
+    False, "--folded", help="With --2d, a column a cycle, and two buffers between the passes."
+)
+PIPELINE = typer.Option(
+    None, metavar="N", help="With --format verilog, N stages that end in registers, per pass."
+)
+DELAY = typer.Option(
+    None, metavar="ADDERS", help="In place of it: at most so many adders between registers."
+)
+FRACTION = typer.Option(
+    None,
+    metavar="BITS",
+    help="With --format verilog or hls, coefficients rounded to so many binary places, with "
+    "a bound of the error: for irrational ones.",
+)
+OUTPUT = typer.Option(
+    None,
+    "--output",
+    "-o",
+    metavar="DIR",
+    help="With --format verilog or hls: write a file for each module, and testbenches.",
+)
+PROVE = typer.Option(False, "--prove", help="With --format verilog: prove the modules, by Yosys.")
+# The formats that an option is for.
+_TAKEN_WITH = {
+    "2d": "verilog and hls",
+    "fraction": "verilog and hls",
+    "output": "verilog and hls",
+    "folded": "verilog",
+    "pipeline": "verilog",
+    "delay": "verilog",
+    "prove": "verilog",
+}
+
+
+def check(format: str, given: Mapping[str, object]) -> None:
+    """Refuse the options of hardware with formats that have no use for them.
+
+    ``given``: {name: value}. Raises InvalidValue.
+    """
+    from winogen.errors import InvalidValue
+
+    for name, allowed in _TAKEN_WITH.items():
+        if given[name] not in (None, False) and format not in allowed.split(" and "):
+            raise InvalidValue(f"{name}: got it with --format {format}; allowed: with {allowed}")
+
+
+def options(bits: tuple[int, int], channels: int, given: Mapping[str, Any]) -> Options:
+    """Return what modules are to be. ``bits``: of inputs and filters. ``given``: as of `check`."""
+    from winogen.codegen.verilog.files import Options
+    from winogen.errors import InvalidValue
+
+    stages = given["pipeline"]
+    if stages is not None and stages < 1:
+        raise InvalidValue(f"pipeline: got {stages}; allowed: 1 or more")
+    return Options(
+        *bits,
+        channels,
+        axes=2 if given["2d"] else 1,
+        folded=given["folded"],
+        stages=stages or 0,
+        delay=given["delay"],
+        fraction=given["fraction"],
+    )
 
 
 def words(options: Options) -> str:
