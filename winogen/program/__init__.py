@@ -9,6 +9,7 @@ from winogen.program.ir import Counts, Program, Statement, Term
 
 if TYPE_CHECKING:
     from winogen.program.search.adders.search import adder_program
+    from winogen.program.search.adders.tiles import adder_program_2d
     from winogen.program.search.scaling import ShortTransforms, shortest_transforms
     from winogen.program.search.simplify import simplify
 
@@ -19,6 +20,7 @@ __all__ = [
     "Statement",
     "Term",
     "adder_program",
+    "adder_program_2d",
     "shortest_transforms",
     "simplify",
 ]
@@ -29,6 +31,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "adder_program": "winogen.program.search.adders.search",
+            "adder_program_2d": "winogen.program.search.adders.tiles",
             "simplify": "winogen.program.search.simplify",
             "ShortTransforms": "winogen.program.search.scaling",
             "shortest_transforms": "winogen.program.search.scaling",

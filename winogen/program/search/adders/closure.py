@@ -20,33 +20,55 @@ class Closure:
             made.pop(unit, None)
         self.values = {*forms.units, *made}
         self.multiples: dict[int, int] = {}  # shifted value of either sign -> value
+        self._units = dict.fromkeys(forms.units, 0)
+        self._order: dict[int, int] | None = None  # of the values, kept until one comes or goes
         for value in (*forms.units, *made):
             self._list(value)
         self.sums = {value: self.sums_of(value) for value in made}
+        # The values with a sum that a value is in.
+        self.readers: dict[int, set[int]] = {value: set() for value in self.values}
+        for value, pairs in self.sums.items():
+            self._read(value, pairs)
 
     def _list(self, value: int) -> None:
         for form, _, _ in self.forms.multiples(value):
             self.multiples[form] = value
 
+    def _read(self, value: int, pairs: Iterable[tuple[int, int]]) -> None:
+        for a, b in pairs:
+            self.readers[a].add(value)
+            self.readers[b].add(value)
+
     def add(self, value: int) -> None:
         """Take in a value."""
         if value in self.values:
             return
+        self._order = None
+        self.readers[value] = set()
         self.sums[value] = self.sums_of(value)
+        self._read(value, self.sums[value])
         for target, pair in self.uses_of(value, self.sums):
             self.sums[target].add(pair)
+            self._read(target, (pair,))
         self.values.add(value)
         self._list(value)
 
     def remove(self, value: int) -> None:
         """Forget a value."""
+        self._order = None
         self.values.remove(value)
         for form, _, _ in self.forms.multiples(value):
             del self.multiples[form]
-        del self.sums[value]
-        for pairs in self.sums.values():
-            for pair in [pair for pair in pairs if value in pair]:
-                pairs.remove(pair)
+        for pair in self.sums.pop(value):
+            for operand in pair:
+                self.readers[operand].discard(value)
+        for target in self.readers.pop(value):
+            for pair in [pair for pair in self.sums[target] if value in pair]:
+                self.sums[target].remove(pair)
+                for operand in pair:
+                    # It may be in another sum of the target.
+                    if operand != value and not any(operand in p for p in self.sums[target]):
+                        self.readers[operand].discard(target)
 
     def sums_of(self, value: int) -> set[tuple[int, int]]:
         """The pairs of members whose sum a value is: one of the two is not shifted."""
@@ -73,6 +95,65 @@ class Closure:
                 if other is not None and other != target:
                     found.append((target, (value, other) if value < other else (other, value)))
         return found
+
+    def needed(self, targets: Iterable[int]) -> set[int]:
+        """Return members that are in every sum of a target, or of another such member.
+
+        Without one of them the targets cannot be computed, whatever else there is.
+        """
+        found = {value for value in targets if value in self.sums}
+        waiting = list(found)
+        while waiting:
+            pairs = iter(self.sums[waiting.pop()])
+            common = set(next(pairs, ()))
+            for pair in pairs:
+                common.intersection_update(pair)
+            for value in common - found:
+                if value in self.sums:
+                    found.add(value)
+                    waiting.append(value)
+        return found
+
+    def reached(self, without: int | None = None, depth: int | None = None) -> dict[int, int]:
+        """Return what can be computed, without a value, as by `levels` where these are bounded.
+
+        Where they are not, numbers rise from the operands of a sum to the sum.
+        """
+        if depth is not None:
+            return self.levels(() if without is None else (without,), depth)
+        if self._order is None:
+            self._order = {v: k for k, v in enumerate(further(self._units, self.sums, None))}
+        if without is None:
+            return self._order
+        lost = self._lost(without, self._order)
+        return {value: k for value, k in self._order.items() if value not in lost}
+
+    def _lost(self, gone: int, order: dict[int, int]) -> set[int]:
+        """What cannot be computed any more without a value: what only it led to."""
+        lost = {gone}
+        waiting = [gone]
+        while waiting:
+            for value in self.readers[waiting.pop()]:
+                own = order.get(value)
+                if own is None or value in lost:
+                    continue
+                for a, b in self.sums[value]:
+                    before = max(order.get(a, own), order.get(b, own)) < own
+                    if before and a not in lost and b not in lost:
+                        break
+                else:
+                    lost.add(value)
+                    waiting.append(value)
+        found = True
+        while found:  # some have sums of values that come later
+            found = False
+            for value in lost - {gone}:
+                for a, b in self.sums[value]:
+                    if a in order and b in order and a not in lost and b not in lost:
+                        lost.remove(value)
+                        found = True
+                        break
+        return lost
 
     def levels(self, without: Collection[int] = (), depth: int | None = None) -> dict[int, int]:
         """Return the level of every value that can be computed without some of them."""

@@ -26,14 +26,16 @@ def prune(
     rng: random.Random,
 ) -> None:
     """Remove members that the targets do without, dear ones first."""
-    _keep(closure, closure.levels(depth=depth))
+    _keep(closure, closure.reached(depth=depth))
     order = [value for value in closure.sums if value not in targets]
     rng.shuffle(order)
+    needed = closure.needed(targets)
     for value in sorted(order, key=weight, reverse=True):
-        if value in closure.sums:
-            level = closure.levels({value}, depth)
+        if value in closure.sums and value not in needed:
+            level = closure.reached(value, depth)
             if all(target in level for target in targets):
                 _keep(closure, level)
+                needed = closure.needed(targets)
 
 
 def _keep(closure: Closure, level: Collection[int]) -> None:
@@ -91,7 +93,7 @@ def exchange(
         if not inner:
             break
         gone = rng.choice(inner)
-        level = closure.levels({gone}, depth)
+        level = closure.reached(gone, depth)
         missing = [value for value in closure.sums if value not in level and value != gone]
         allowed = heat * (1 - move / moves)
         found = _substitute(closure, reach, targets, depth, weight, rng, gone, level, missing)

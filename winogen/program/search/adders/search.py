@@ -35,7 +35,7 @@ _STARTS = 64  # sets that are made of the matrix
 _BEST = 3  # of them that are improved, twice: rebuilt so many times, then so many exchanges
 _DIGITS = 450  # of larger matrices fewer sets are improved, in about the same time
 _REBUILDS, _MOVES = 75, 100
-_ADDER = 1000  # what an adder counts, beside its bits
+ADDER = 1000  # what an adder counts, beside its bits
 
 
 def adder_program(
@@ -74,16 +74,27 @@ def adder_program(
     """
     if objective not in OBJECTIVES:
         raise InvalidValue(f"objective: got {objective!r}; allowed: {', '.join(OBJECTIVES)}")
-    rows = _integers(matrix)
-    for name, value in (("bits", bits), ("depth", depth)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise InvalidType(f"{name}: got {value!r}; allowed: an integer")
-    if bits < 1:
-        raise InvalidValue(f"bits: got {bits}; allowed: 1 or more")
+    rows = integers(matrix)
+    check_bits(bits)
+    if depth is not None:
+        _check_integer("depth", depth)
     return _search(rows, objective, depth, bits, free_signs, Names(inputs, outputs, temporaries))
 
 
-def _integers(matrix: Rows) -> tuple[tuple[int, ...], ...]:
+def _check_integer(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidType(f"{name}: got {value!r}; allowed: an integer")
+
+
+def check_bits(bits: int) -> None:
+    """Raise InvalidType or InvalidValue unless these are bits of inputs."""
+    _check_integer("bits", bits)
+    if bits < 1:
+        raise InvalidValue(f"bits: got {bits}; allowed: 1 or more")
+
+
+def integers(matrix: Rows) -> tuple[tuple[int, ...], ...]:
+    """Return a matrix as rows of integers; raise InvalidType or InvalidValue if it is none."""
     try:
         rows = [list(row) for row in matrix]
     except TypeError:
@@ -123,7 +134,7 @@ def _search(
     by_bits = objective == "bits"
 
     def weight(value: int) -> int:
-        return _ADDER + forms.bits(value)
+        return ADDER + forms.bits(value)
 
     def price(program: Program) -> tuple[int, ...]:
         count, width = adders(program), adder_bits(program, given)
@@ -156,13 +167,13 @@ def _search(
     program = rename(program, names.outputs, names.temporaries)
     computed = matrix
     if free_signs:
-        computed = tuple(map(_signed_as, matrix, program.to_matrix()))
+        computed = tuple(map(signed_as, matrix, program.to_matrix()))
     program.verify(computed)
     return program
 
 
-def _signed_as(row: Sequence[int], computed: Sequence[Scalar]) -> tuple[int, ...]:
-    """The row, or its negative if that is what was computed."""
+def signed_as(row: Sequence[int], computed: Sequence[Scalar]) -> tuple[int, ...]:
+    """Return the row, or its negative if that is what was computed."""
     return tuple(row) if tuple(computed) == tuple(row) else tuple(-c for c in row)
 
 
