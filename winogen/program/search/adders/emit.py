@@ -36,25 +36,29 @@ def emit(
 ) -> Program:
     """Return the cheapest program found of a set of values that compute the rows.
 
-    ``price``: what a program costs; signs and sums are chosen for it.
+    ``price``: what a program costs; signs and sums are chosen for it. Where they are free, signs of
+    rows change only if that makes a program cheaper.
     """
     closure = Closure(forms, values)
     level = closure.levels(depth=depth)
     order = [value for value in level if level[value]]
     options = {value: _sums(closure, level, value) for value in order}
-    wanted: dict[int, list[int]] = {}
+    as_given: dict[int, list[int]] = {}
     for row in rows:
-        if row and not free_signs:
+        if row:
             value, _, sign = forms.canonical(row)
-            wanted.setdefault(value, []).append(sign)
+            as_given.setdefault(value, []).append(sign)
+    wanted = {} if free_signs else as_given
     best: tuple[tuple[int, ...], Program] | None = None
     rng = random.Random(len(values))
-    for attempt in range(_TRIES):
-        chosen = {v: rng.choice(sums) if attempt else sums[0] for v, sums in options.items()}
-        signs = _signs(forms, order, chosen, wanted, rng if attempt else None)
+    for attempt in range(_TRIES + free_signs):
+        first = attempt in (0, _TRIES)
+        chosen = {v: sums[0] if first else rng.choice(sums) for v, sums in options.items()}
+        start = as_given if attempt == _TRIES else wanted
+        signs = _signs(forms, order, chosen, start, wanted, None if first else rng)
         given = [row if not free_signs else _as_computed(forms, row, signs) for row in rows]
         made = _spelled(forms, given, order, chosen, signs, names)
-        cost = price(made)
+        cost = *price(made), sum(a != b for a, b in zip(given, rows))
         if best is None or cost < best[0]:
             best = cost, made
     assert best is not None
@@ -88,14 +92,18 @@ def _signs(
     forms: Forms,
     order: Sequence[int],
     chosen: dict[int, _Sum],
+    start: dict[int, list[int]],
     wanted: dict[int, list[int]],
     rng: random.Random | None,
 ) -> dict[int, int]:
-    """A sign for every value, changed until no change saves a negation."""
+    """A sign for every value, changed until no change saves a negation.
+
+    ``start``: signs of rows to begin with; ``wanted``: those that rows have to have.
+    """
     signs = dict.fromkeys((*forms.units, *order), 1)
     for value in order:
-        if value in wanted:
-            signs[value] = 1 if sum(wanted[value]) >= 0 else -1
+        if value in start:
+            signs[value] = 1 if sum(start[value]) >= 0 else -1
         elif rng:
             signs[value] = rng.choice((1, -1))
     readers: dict[int, list[int]] = {}
