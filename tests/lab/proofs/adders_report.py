@@ -22,7 +22,7 @@ if __name__ == "__main__":
 from winogen.codegen.fixed_planner import of_catalog
 from winogen.codegen.shipped import catalog
 from winogen.fixed.integral import Integral
-from winogen.program import Program, adder_program
+from winogen.program import Program, adder_program, adder_program_2d
 from winogen.program.adders import adder_bits, adder_depth, adders, adders_of
 from winogen.program.kinds import KINDS
 from winogen.program.search.adders.closure import Closure
@@ -194,9 +194,14 @@ freely. winogen's rows of B^T and G have free signs, too, because the columns of
 them; a negation in A^T counts as an adder.
 """
 
-SQUARE_HEAD = """
-In two dimensions winogen's programs run on every column, then on every row; da4ml has the
-Kronecker product of the matrix with itself, on which it may find more to share.
+LARGEST_TILE = 150  # adders of a nested program that a search for a tile begins with
+SQUARE_HEAD = f"""
+In two dimensions *nested* is winogen's program on every column, then on every row. Others have the
+Kronecker product of the matrix with itself, on which there may be more to share: da4ml, and
+`winogen.program.adder_program_2d`, *whole*, which begins with the nested program. Above
+{LARGEST_TILE} adders, where that takes minutes, it was not run. *Minimal*: as many adders as
+different results that are no inputs, or the same of the transpose. A transpose takes as many
+adders, and one for each result that it has more than inputs.
 """
 
 SQUARE = ("f2_3", "f3_3", "f4_3_classic", "f4_3_gaussian", "f6_3")
@@ -223,7 +228,7 @@ def part(square: Sequence[str] = SQUARE, names: Sequence[str] | None = None) -> 
             label = f"`{name}`" if kind == "input" else ""
             cells = by_rows(matrix), by_pairs(matrix), theirs or "–", mine
             rows.append(_line(label, KINDS[kind].symbol, *cells))
-    both = [_line("transform", "", "da4ml", "winogen"), "|---|---|---|---|"]
+    both = [_line("transform", "", "da4ml", "nested", "whole"), "|---|---|---|---|---|"]
     for name in square:
         for kind, matrix in known[name].matrices.items():
             label = f"`{name}`" if kind == "input" else ""
@@ -233,13 +238,33 @@ def part(square: Sequence[str] = SQUARE, names: Sequence[str] | None = None) -> 
 
 def _both_axes(matrix: Rows, kind: str) -> Iterable[object]:
     program = ours(matrix, kind, None)
-    mine = f"{nested(program)} ({nested_bits(program)}, {2 * adder_depth(program)})"
-    if not has_da4ml():
-        return "–", mine
+    mine = Cost(nested(program), nested_bits(program), 2 * adder_depth(program))
     kron = tuple(tuple(a * b for a in p for b in q) for p in matrix for q in matrix)
+    whole = "–"
+    if mine.adders <= LARGEST_TILE:
+        found = cost(adder_program_2d(matrix, bits=BITS, free_signs=kind != "output"))
+        whole = f"{found}{', minimal' if found.adders == least(kron) else ''}"
+    if not has_da4ml():
+        return "–", mine, whole
     if max(abs(c) for row in kron for c in row) >= 1 << 24:
-        return "more than its constants hold", mine
-    return da4ml(kron, _SQUARE_WAYS, (-1,))[0], mine
+        return "more than its constants hold", mine, whole
+    return da4ml(kron, _SQUARE_WAYS, (-1,))[0], mine, whole
+
+
+def least(matrix: Rows) -> int:
+    """Adders that no program of a matrix can do without; it has no row or column of zeros.
+
+    >>> least(((1, 1, 1, 0), (0, 1, -1, -1))), least(((1, 0), (2, 0), (1, 1)))
+    (4, 1)
+    """
+    turned = tuple(zip(*matrix))
+    return max(_different(matrix), _different(turned) + len(turned) - len(matrix))
+
+
+def _different(matrix: Rows) -> int:
+    """How many rows there are, up to shifts and signs, that are no inputs."""
+    space = Forms(len(matrix[0]), max(abs(c) for row in matrix for c in row), signed(BITS))
+    return len({space.value(space.encode(row)) for row in matrix} - set(space.units))
 
 
 def _line(*cells: object) -> str:
