@@ -4,11 +4,12 @@
     python scripts/verilog_figures.py f2_3 f4_3     # these
     python scripts/verilog_figures.py --check       # every form proven, simulated on 1000 tiles
     python scripts/verilog_figures.py --check --form pipelined f2_3
-    python scripts/verilog_figures.py --trees       # a tile by columns and rows, and by 36 trees
+    python scripts/verilog_figures.py --trees       # a tile by columns and rows, and in other ways
 
 Beside each module stands one that sums every row of the matrix on its own. `--trees` has the input
 transform of F(4x4, 3x3) for 16 bits as the DLA-like designs of the Koios benchmarks (VTR) have it:
-each of 36 outputs by a tree of adders of its own, of up to 16 terms. Needs Yosys, and Icarus
+each of 36 outputs by a tree of adders of its own, of up to 16 terms; and as a program of the whole
+tile. Needs Yosys, and Icarus
 Verilog for `--check` (Debian: apt-get install yosys iverilog).
 """
 
@@ -26,6 +27,7 @@ from winogen.codegen.shipped import catalog
 from winogen.codegen.verilog.bench import bench
 from winogen.codegen.verilog.files import Options, designs
 from winogen.codegen.verilog.module import Module, of_cases
+from winogen.program import adder_program_2d
 from winogen.program.kinds import KINDS
 from winogen.program.summation import summation
 from winogen.toolchain import yosys
@@ -107,17 +109,20 @@ def table(names: list[str]) -> None:
 
 
 def trees() -> None:
-    """Print what the input transform of a tile of 16 bits takes in both ways."""
+    """Print what the input transform of a tile of 16 bits takes in three ways."""
     one = designs(algorithm_of("f4_3_classic"), "f4_3", "", Options(bits=16, axes=2))["input"]
     matrix = one.transform.matrix
     whole = [[a * b for a in first for b in second] for first in matrix for second in matrix]
-    program = summation(whole, "pairwise", inputs="d", outputs="v")
     inputs = [range_ for row in one.transform.inputs for range_ in row]
-    plain = of_cases(program, "trees", "input", (inputs,))
+    programs = {
+        "36 trees": summation(whole, "pairwise", inputs="d", outputs="v"),
+        "whole": adder_program_2d(matrix, bits=16),
+    }
+    made = {name: [of_cases(p, "tile", "input", (inputs,))] for name, p in programs.items()}
     print(f"{'F(4x4, 3x3), input':<24}{'adders':>8}{'bits':>8}{'cells':>8}{'depth':>8}")
-    for name, made in (("36 trees", [plain]), ("columns, then rows", one.modules)):
-        adders, bits, cells = costs(*made)
-        print(f"{name:<24}{adders:>8}{bits:>8}{cells:>8}{made[-1].depth:>8}", flush=True)
+    for name, modules in (made | {"columns, then rows": one.modules}).items():
+        adders, bits, cells = costs(*modules)
+        print(f"{name:<24}{adders:>8}{bits:>8}{cells:>8}{modules[-1].depth:>8}", flush=True)
 
 
 def check(names: list[str], forms: list[str]) -> None:

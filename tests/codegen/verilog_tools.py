@@ -24,7 +24,7 @@ def need(*tools):
     """Skip the test unless all the tools are there."""
     missing = [tool for tool in tools if not shutil.which(tool)]
     if missing:
-        pytest.skip(f"no {', '.join(missing)}: apt-get install iverilog verilator yosys z3")
+        pytest.skip(f"no {', '.join(missing)}: apt-get install iverilog verilator yosys")
 
 
 def transform(name, kind, axes=1, dropped=0, bits=8):

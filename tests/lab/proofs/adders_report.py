@@ -194,14 +194,14 @@ freely. winogen's rows of B^T and G have free signs, too, because the columns of
 them; a negation in A^T counts as an adder.
 """
 
-LARGEST_TILE = 150  # adders of a nested program that a search for a tile begins with
+LARGEST_TILE = 120  # adders of a nested program that a search for a tile begins with
 SQUARE_HEAD = f"""
 In two dimensions *nested* is winogen's program on every column, then on every row. Others have the
 Kronecker product of the matrix with itself, on which there may be more to share: da4ml, and
 `winogen.program.adder_program_2d`, *whole*, which begins with the nested program. Above
-{LARGEST_TILE} adders, where that takes minutes, it was not run. *Minimal*: as many adders as
-different results that are no inputs, or the same of the transpose. A transpose takes as many
-adders, and one for each result that it has more than inputs.
+{LARGEST_TILE} adders, where that takes minutes, it was not run. *Minimal*: no program has fewer.
+Each different result that is no input takes an adder; and a matrix takes as many as its transpose,
+and one more for each input that it has beyond its results.
 """
 
 SQUARE = ("f2_3", "f3_3", "f4_3_classic", "f4_3_gaussian", "f6_3")
