@@ -194,12 +194,12 @@ freely. winogen's rows of B^T and G have free signs, too, because the columns of
 them; a negation in A^T counts as an adder.
 """
 
-LARGEST_TILE = 120  # adders of a nested program that a search for a tile begins with
-SQUARE_HEAD = f"""
+WHOLE = ("f2_3", "f4_3_gaussian")  # whose tiles are searched as a whole, in a minute
+SQUARE_HEAD = """
 In two dimensions *nested* is winogen's program on every column, then on every row. Others have the
 Kronecker product of the matrix with itself, on which there may be more to share: da4ml, and
-`winogen.program.adder_program_2d`, *whole*, which begins with the nested program. Above
-{LARGEST_TILE} adders, where that takes minutes, it was not run. *Minimal*: no program has fewer.
+`winogen.program.adder_program_2d`, *whole*, which begins with the nested program. It was run where
+that takes less than a minute. *Minimal*: no program has fewer.
 Each different result that is no input takes an adder; and a matrix takes as many as its transpose,
 and one more for each input that it has beyond its results.
 """
@@ -232,16 +232,17 @@ def part(square: Sequence[str] = SQUARE, names: Sequence[str] | None = None) -> 
     for name in square:
         for kind, matrix in known[name].matrices.items():
             label = f"`{name}`" if kind == "input" else ""
-            both.append(_line(label, KINDS[kind].symbol, *_both_axes(matrix, kind)))
+            cells = _both_axes(matrix, kind, name in WHOLE)
+            both.append(_line(label, KINDS[kind].symbol, *cells))
     return [*HEAD.splitlines(), "", *rows, *SQUARE_HEAD.splitlines(), "", *both]
 
 
-def _both_axes(matrix: Rows, kind: str) -> Iterable[object]:
+def _both_axes(matrix: Rows, kind: str, as_whole: bool) -> Iterable[object]:
     program = ours(matrix, kind, None)
     mine = Cost(nested(program), nested_bits(program), 2 * adder_depth(program))
     kron = tuple(tuple(a * b for a in p for b in q) for p in matrix for q in matrix)
     whole = "–"
-    if mine.adders <= LARGEST_TILE:
+    if as_whole:
         found = cost(adder_program_2d(matrix, bits=BITS, free_signs=kind != "output"))
         whole = f"{found}{', minimal' if found.adders == least(kron) else ''}"
     if not has_da4ml():

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from winogen.program.adders import adder_bits, adder_depth, adders
+from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.emit import emit
 from winogen.program.search.adders.exchange import exchange
@@ -36,7 +37,7 @@ from winogen.program.widths import forms as forms_of
 from winogen.program.widths import signed
 
 if TYPE_CHECKING:
-    from winogen.program.ir import Program, Rows
+    from winogen.program.ir import Rows
 
 Form = tuple[int, ...]  # coefficients of the inputs along one axis
 _MOVES = 1000  # exchanges of each round
@@ -57,9 +58,9 @@ def adder_program_2d(
 
     Inputs are the tile row by row, outputs the result row by row. Otherwise it is like a program of
     `adder_program`, whose arguments these are: constants are shifts, adders are few, and it is
-    proven equal to the Kronecker product of the matrix with itself. The search begins with the
-    program of `adder_program` on each column and row. A tile of 4 x 4 takes seconds, one of 8 x 8
-    minutes. Raises InvalidValue and InvalidType as `adder_program` does.
+    proven equal to the Kronecker product of the matrix with itself. It has no more of them than the
+    program of `adder_program` on each column and row, with which the search begins. A tile of 4 x 4
+    takes seconds, one of 8 x 8 minutes. Raises InvalidValue, InvalidType as `adder_program` does.
 
     >>> from winogen.program.adders import adders
     >>> matrix = [[1, 1], [1, -1]]
@@ -72,7 +73,7 @@ def adder_program_2d(
 
 @lru_cache(maxsize=64)
 def _search(matrix: tuple[Form, ...], bits: int, free_signs: bool, names: Names) -> Program:
-    one_axis = adder_program(matrix, bits=bits, free_signs=True)
+    one_axis = adder_program(matrix, bits=bits, free_signs=free_signs, inputs=names.inputs)
     whole = tuple(tuple(a * b for a in p for b in q) for p in matrix for q in matrix)
     given = signed(bits)
     forms = Forms(len(whole[0]), max(abs(c) for row in whole for c in row), given)
@@ -86,15 +87,15 @@ def _search(matrix: tuple[Form, ...], bits: int, free_signs: bool, names: Names)
         count, width = adders(program), adder_bits(program, given)
         return count, width, adder_depth(program), len(program.statements)
 
-    nested = list(_nested(forms, one_axis))
-    sets = [*nested]
-    for number, values in enumerate(nested):
+    sets = []
+    for number, values in enumerate(_nested(forms, one_axis)):
         rng = random.Random(f"tile {number}")
         for heat in _HEATS:
             closure = Closure(forms, values)
             values = sorted(exchange(closure, targets, None, weight, rng, _MOVES, heat))
         sets.append(values)
     programs = [emit(forms, rows, values, None, free_signs, names, price) for values in sets]
+    programs.append(columns_then_rows(one_axis, names.inputs))
     program = schedule(min(programs, key=price))
     program = rename(program, names.outputs, names.temporaries)
     computed = whole
@@ -119,6 +120,29 @@ def _nested(forms: Forms, program: Program) -> Iterator[list[int]]:
             if any(a) and any(b)
         }
         yield sorted(found - set(forms.units))
+
+
+def columns_then_rows(program: Program, inputs: str) -> Program:
+    """Return a program that runs another one on every column of a tile, then on every row."""
+    statements: list[Statement] = []
+
+    def run(given: Sequence[str], line: str) -> list[str]:
+        known = dict(zip(program.inputs, given)) | {ZERO: ZERO}
+        for one in program.statements:
+            known[one.target] = f"{line}{one.target}"
+            terms = tuple(Term(term.coefficient, known[term.operand]) for term in one.terms)
+            statements.append(Statement(known[one.target], terms))
+        return [known[name] for name in program.outputs]
+
+    n = len(program.inputs)
+    tile = [[f"{inputs}{i * n + j}" for j in range(n)] for i in range(n)]
+    columns = [run(column, f"c{j}") for j, column in enumerate(zip(*tile))]
+    rows = [run(row, f"r{i}") for i, row in enumerate(zip(*columns))]
+    return Program(
+        tuple(name for row in tile for name in row),
+        tuple(statements),
+        tuple(name for row in rows for name in row),
+    )
 
 
 def _tile(rows: Sequence[int], columns: Sequence[int]) -> Form:
