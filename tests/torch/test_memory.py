@@ -310,13 +310,13 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
     (only,) = segments(ours)
     with torch.inference_mode():
         known = ours(x)
+        theirs = model(other)
         for _ in range(2):
-            same(ours(other), model(other))
+            assert torch.equal(ours(other), theirs)
         planned()
         assert len(only.segment._bound) == 1 and compilers()
         finish(compiler)
         assert len(set(compiler.compiled)) == len(compiler.compiled) > 0
-        theirs = only.plain()(other)[0].flatten(1)
         assert torch.equal(ours(other), theirs)  # while a thread packs
         planned()
         assert not torch.equal(ours(other), theirs)
@@ -400,7 +400,8 @@ def test_a_compiler_that_fails_is_told_once_and_torch_computes(x, compiler, monk
     with torch.inference_mode(), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for call in (ours, ours, again, again, ours):
-            assert torch.equal(call(other), segments(ours)[0].plain()(other)[0])
+            theirs = model(other), segments(ours)[0].plain()(other)[0]
+            assert any(torch.equal(call(other), one) for one in theirs)
             finish(compiler)
     about = [str(one.message) for one in said if "no space left" in str(one.message)]
     assert len(about) == 1 and "docs/torch.md" in about[0]

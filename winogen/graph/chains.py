@@ -25,6 +25,7 @@ from winogen.graph.strips import Compute, Move, Rows, Strips, strips_of
 from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
+from winogen.tasks.idle import give_way
 
 # How often a number between two steps moves: its line is read to be written, and read again.
 PASSAGES = 3
@@ -95,6 +96,7 @@ class _Search:
         """Yield them in order."""
         start = 0
         for number in range(len(self.steps)):
+            give_way()
             if number + 1 < len(self.steps) and self._linked(number):
                 continue
             for begin, end, height, is_certain in self._best(start, number + 1):

@@ -18,6 +18,7 @@ from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
+from winogen.tasks.idle import give_way, work_behind_calls
 from winogen.tasks.limit import Limit
 from winogen.toolchain.compiler import mode
 
@@ -187,7 +188,9 @@ class Background(Generic[K]):
 
     def _work(self) -> None:
         _behind_calls()
+        work_behind_calls()
         while True:
+            give_way()
             with self._lock:
                 if not self._waiting:
                     self._threads -= 1

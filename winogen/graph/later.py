@@ -15,6 +15,7 @@ from weakref import ref
 
 from winogen.graph.compiling import Background, compile_soon, kernels
 from winogen.graph.planning import Planned
+from winogen.tasks.idle import note_call
 from winogen.testing import is_every_layer
 from winogen.toolchain.compiler import mode
 
@@ -55,6 +56,7 @@ def go_on(owner: Advancing, arguments: tuple[Any, ...], planned: Planned | None)
     compiled first. Raises what went wrong in the thread; who asks again and again has it tried
     again, ever more rarely.
     """
+    note_call()
     planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
     work = (ref(owner), *arguments)
     if not planners.is_done([work]) or planners.unfinished >= _MOST_WAITING:

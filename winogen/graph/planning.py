@@ -29,6 +29,7 @@ from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
+from winogen.tasks.idle import give_way
 
 T = TypeVar("T")
 
@@ -292,6 +293,7 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
 
 def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
     """Return the ways to compute the folded problem of a step: see `Problem.folded`."""
+    give_way()
     request = Request.of(
         problem.layer,
         algorithm=settings.algorithm,

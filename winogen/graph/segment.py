@@ -19,6 +19,7 @@ from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
 from winogen.graph.trial import tried
 from winogen.kernels.spec import KernelSpec
+from winogen.tasks.idle import give_way
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -180,6 +181,10 @@ class Segment:
         later.go_on(self, key, self._plans.get(key))
         return None
 
+    def is_bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> bool:
+        """Return whether `bound` has nothing to do."""
+        return (tuple(input_shapes), threads) in self._bound
+
     def advance(self, input_shapes: Sequence[Shape], threads: int | None = None) -> None:
         """Make the plan, have its kernels compiled, and with these there make the rest."""
         key = (tuple(input_shapes), threads)
@@ -187,6 +192,7 @@ class Segment:
             planned = self.plan(input_shapes, threads)
             if compile_soon(kernels([planned])) and key not in self._bound:
                 compile_all(kernels([planned]))
+                give_way()
                 self._bind(key, planned, False)  # a busy machine is no place to measure
 
     def _remember(self, table: dict[_Key, Any], key: _Key, value: object) -> None:

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
-from winogen.graph.later import waiting
+from winogen.graph.later import waiting, waits
+from winogen.tasks.idle import calling
 from winogen.torch.arrays import is_planar
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
+from winogen.torch.readiness import Readiness
 from winogen.torch.releasing import release
 from winogen.torch.report import Report
 from winogen.torch.tracing import SizeGuard
@@ -62,6 +64,7 @@ class Optimized(nn.Module):
         fields["training"] = False
         fields["winogen_released"] = False  # whether weights lie in a file
         fields["_warned"] = fields["_tested"] = False
+        fields["_readiness"] = fast and Readiness(fast.body)
         self._watch()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,6 +72,7 @@ class Optimized(nn.Module):
         fast: Fast | None = self.winogen_fast
         if fast is None or exported():
             return self.winogen_model(*args, **kwargs)
+        readiness: Readiness = self._readiness
         if torch.compiler.is_compiling():  # dynamo reads no further
             return self._compiled(fast, args, kwargs)
         if transformed():
@@ -81,13 +85,18 @@ class Optimized(nn.Module):
                 # Some operators of torch refuse empty tensors, even where nobody needs the result.
                 return self.winogen_model(*args, **kwargs)
             try:
-                return self._returned(fast, tensors, fast.body(*tensors))
+                if waits() or readiness.holds(tensors):
+                    with calling():
+                        return self._returned(fast, tensors, readiness.run(tensors))
             except Exception as problem:  # the model decides what is an error
                 if self._tested:
                     raise
                 reason = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
-        result = self.winogen_model(*args, **kwargs)
-        if not (self._warned or self._tested):
+        with calling():
+            result = self.winogen_model(*args, **kwargs)
+        if not reason:
+            readiness.ask(tensors)  # behind the call, which it would hold up
+        elif not (self._warned or self._tested):
             self.__dict__["_warned"] = True
             warnings.warn(
                 f"an optimized {type(self.winogen_model).__name__} computes as the model itself "
@@ -258,7 +267,7 @@ class Optimized(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_seen", "_compiled_call_impl"):
+        for name in ("_seen", "_readiness", "_compiled_call_impl"):
             state.pop(name, None)
         return state
 
@@ -266,6 +275,8 @@ class Optimized(nn.Module):
         super().__setstate__(state)
         for table in ("_parameters", "_buffers", "_modules"):
             self.__dict__[table] = getattr(self.winogen_model, table)
+        fast = self.winogen_fast
+        self.__dict__["_readiness"] = fast and Readiness(fast.body)
         if self.winogen_released:
             self.winogen_release()
         self._watch()

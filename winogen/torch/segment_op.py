@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -31,6 +32,7 @@ library = torch.library.Library("winogen", "FRAGMENT")
 library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
 
 _segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
+_noted = threading.local()  # calls of segments, where somebody wants to know
 _told: set[str] = set()  # why kernels could not be compiled
 _DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 # Computed in the segment's own type and rounded, as torch does it under autocast.
@@ -55,6 +57,7 @@ class SegmentModule(nn.Module):
         self.single = len(graph.outputs) == 1
         self.number = secrets.randbits(62)
         self._plain = threading.local()  # what torch runs instead, made when it is needed
+        self._left: set[Any] = set()  # shapes and threads for which that is so
         _segments[self.number] = self
 
     def forward(self, *inputs: torch.Tensor) -> Any:
@@ -76,9 +79,37 @@ class SegmentModule(nn.Module):
             plain = self._plain.graph = PlainGraph(self.segment.graph)
         return plain
 
+    def soon(self, shapes: tuple[Shape, ...]) -> Bound | None:
+        """Return the segment for inputs of these shapes; None where torch computes it.
+
+        That is so for sizes, and until there are kernels: a thread goes on with these.
+        """
+        key = self._key(shapes)
+        try:
+            return self.segment.soon(*key)
+        except InvalidValue:
+            self._left.add(key)
+            if _output_shapes(self.segment, shapes) is not None:  # it is not the sizes
+                raise
+        except BuildError as problem:
+            self._left.add(key)
+            if waits():
+                raise
+            _tell(problem)
+        return None
+
+    def is_settled(self, shapes: tuple[Shape, ...]) -> bool:
+        """Whether there are kernels for these shapes, or torch computes them for good."""
+        key = self._key(shapes)
+        return self.segment.is_bound(*key) or key in self._left
+
+    def _key(self, shapes: tuple[Shape, ...]) -> tuple[tuple[Shape, ...], int]:
+        return shapes, self.options.get("threads") or torch.get_num_threads()
+
     def forget(self) -> object:
         """Forget what was made for any shape, as `Segment.forget` does, and torch's twin."""
         self._plain = threading.local()
+        self._left = set()
         return self.segment.forget()
 
     def extra_repr(self) -> str:
@@ -138,8 +169,10 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
             raise InvalidType(f"input: got {kinds}; allowed: {dtype}, as the weights")
         inputs = [x.to(dtype) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
-    threads = module.options.get("threads") or torch.get_num_threads()
-    bound = _bound(module.segment, shapes, threads)
+    calls = getattr(_noted, "calls", None)
+    if calls is not None:
+        calls.append((module, shapes))
+    bound = module.soon(shapes)
     if bound is None:
         return [y.to(given).clone() for y in module.plain()(*inputs)]
     inputs = [x.contiguous(memory_format=module.memory_format(x.dim())) for x in inputs]
@@ -151,25 +184,27 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     return [y.to(given) for y in outputs] if given != dtype else outputs
 
 
-def _bound(segment: Segment, shapes: tuple[Shape, ...], threads: int) -> Bound | None:
-    """The segment for these shapes, or None where torch computes: sizes, or no kernels yet."""
+@contextmanager
+def noting() -> Iterator[list[tuple[SegmentModule, tuple[Shape, ...]]]]:
+    """Give a list of the segments that this thread runs within it, and the shapes of inputs."""
+    before = getattr(_noted, "calls", None)
+    _noted.calls = calls = []
     try:
-        return segment.soon(shapes, threads)
-    except InvalidValue:
-        if _output_shapes(segment, shapes) is not None:  # it is not the sizes
-            raise
-    except BuildError as problem:
-        if waits():
-            raise
-        if str(problem) not in _told:
-            _told.add(str(problem))
-            warnings.warn(
-                "torch computes a part of an optimized model, since a kernel for inputs of these "
-                f"sizes could not be compiled: {problem} (docs/torch.md says more of new sizes)",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-    return None
+        yield calls
+    finally:
+        _noted.calls = before
+
+
+def _tell(problem: BuildError) -> None:
+    """Warn, once, that torch goes on to compute a part."""
+    if str(problem) not in _told:
+        _told.add(str(problem))
+        warnings.warn(
+            "torch computes a part of an optimized model, since a kernel for inputs of these "
+            f"sizes could not be compiled: {problem} (docs/torch.md says more of new sizes)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _output_shapes(segment: Segment, shapes: Sequence[Shape]) -> list[Shape] | None:

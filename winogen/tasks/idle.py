@@ -1,0 +1,63 @@
+"""Work behind calls: it begins once no call has come for a while, and gives way to those that come.
+
+A thread that plans needs Python, as a call does, and takes it for milliseconds. Where a call is many
+small operations it would wait at each of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from threading import get_ident
+
+_QUIET = 0.05  # seconds without a call after which work begins
+_LONGEST = 1.0  # that it waits for them: calls may come one behind the other for hours
+_SHARE = 20.0  # seconds of calls that a second of work lets pass
+_LOOK = 0.002  # seconds between two looks
+
+clock = time.monotonic
+_running: set[int] = set()  # threads that run calls
+_behind = threading.local()  # since when a thread has worked, if it gives way
+_last = float("-inf")  # when the latest call began or ended
+
+
+class calling:  # noqa: N801
+    """Within it this thread runs a call; no generator, since that takes a microsecond more."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _running.add(get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        _running.discard(get_ident())
+        note_call()
+
+
+def note_call() -> None:
+    """Say that there is a call, of which nobody will tell how long it takes."""
+    global _last
+    _last = clock()
+
+
+def work_behind_calls() -> None:
+    """Let this thread `give_way` from now on; returns when no call has come for a while."""
+    end = clock() + _LONGEST
+    while (_running or clock() - _last < _QUIET) and clock() < end:
+        time.sleep(_LOOK)
+    _behind.since = clock()
+
+
+def give_way() -> None:
+    """In a thread behind calls, wait until none runs; where they never end, in proportion.
+
+    To be called between pieces of work, which take some ten milliseconds each.
+    """
+    since = getattr(_behind, "since", None)
+    if since is None:
+        return
+    now = clock()
+    end = now + _SHARE * (now - since)
+    while _running and clock() < end:
+        time.sleep(_LOOK)
+    _behind.since = clock()
