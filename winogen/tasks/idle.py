@@ -1,11 +1,12 @@
-"""Work behind calls: it begins once no call has come for a while, and gives way to those that come.
+"""Work behind calls: it begins once no call has come for a while, and gives way to later ones.
 
-A thread that plans needs Python, as a call does, and takes it for milliseconds. Where a call is many
-small operations it would wait at each of them.
+A thread that plans needs Python, as a call does. A call of many small operations would wait for it
+at each of them.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from threading import get_ident
@@ -21,7 +22,11 @@ _behind = threading.local()  # since when a thread has worked, if it gives way
 _last = float("-inf")  # when the latest call began or ended
 
 
-class calling:  # noqa: N801
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_running.clear)  # a child has none of these threads
+
+
+class calling:
     """Within it this thread runs a call; no generator, since that takes a microsecond more."""
 
     __slots__ = ()

@@ -6,16 +6,16 @@ calls before it has returned.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from winogen.graph.later import go_on
 from winogen.graph.shapes import Shape
+from winogen.torch.meta import WithoutNumbers
 from winogen.torch.segment_op import SegmentModule, noting
 
 # Sizes of calls whose needs are remembered; each is some tuples.
@@ -30,10 +30,13 @@ class Readiness:
 
     def __init__(self, body: fx.GraphModule):
         self._body = body
+        self._is_torchs = not any(isinstance(one, SegmentModule) for one in body.modules())
         self._needs: dict[_Key, _Needs | None] = {}  # None: to be learned from a run
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the module is to run: every segment is ready, or left to torch for good."""
+        if self._is_torchs:
+            return True
         key = _key(tensors)
         needs = self._needs.get(key, ())
         if not needs:
@@ -43,7 +46,7 @@ class Readiness:
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Return what the module makes of tensors."""
         key = _key(tensors)
-        if self._needs.get(key) is not None:
+        if self._is_torchs or self._needs.get(key) is not None:
             return self._body(*tensors)
         with noting() as calls:
             result = self._body(*tensors)
@@ -63,9 +66,9 @@ class Readiness:
         """Find out what calls of a size need, and have a thread go on with that."""
         needs: _Needs | None = None
         # What meta tensors do not tell, a run does.
-        with suppress(Exception), torch.no_grad(), torch.device("meta"):
+        with suppress(Exception):
             shapes = _Shapes(self._body)
-            shapes.run(*(torch.empty(size, dtype=dtype) for size, dtype in key))
+            shapes.on(key)
             needs = tuple(shapes.found)
         self._remember(key, needs)
         self._ask(needs or ())
@@ -85,19 +88,17 @@ def _key(tensors: Sequence[Tensor]) -> _Key:
     return tuple([(tensor.shape, tensor.dtype) for tensor in tensors])
 
 
-class _Shapes(fx.Interpreter):
-    """Runs a built module on tensors without numbers, and finds what its segments are given."""
+class _Shapes(WithoutNumbers):
+    """Finds what the segments of a built module are given."""
 
     def __init__(self, body: fx.GraphModule):
         super().__init__(body)
         self.found: list[tuple[SegmentModule, tuple[Shape, ...]]] = []
 
     def fetch_attr(self, target: str) -> Any:
-        """Return a tensor or a module of the body without its numbers."""
-        held = super().fetch_attr(target)
-        if isinstance(held, Tensor):
-            return held.to("meta")
-        return held if isinstance(held, SegmentModule) else _without_numbers(held)
+        """Return a segment as it is."""
+        held = fx.Interpreter.fetch_attr(self, target)
+        return held if isinstance(held, SegmentModule) else super().fetch_attr(target)
 
     def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Note what a segment is given."""
@@ -105,11 +106,3 @@ class _Shapes(fx.Interpreter):
         if isinstance(module, SegmentModule):
             self.found.append((module, tuple(tuple(x.shape) for x in args)))
         return module(*args, **kwargs)
-
-
-def _without_numbers(module: nn.Module) -> nn.Module:
-    """Return a copy with tensors that have only sizes; other threads may run the module."""
-    tables = (vars(m) | m._parameters | m._buffers for m in module.modules())
-    tensors = [x for table in tables for x in table.values() if isinstance(x, Tensor)]
-    with torch.no_grad():
-        return copy.deepcopy(module, {id(x): x.detach().to("meta") for x in tensors})

@@ -33,6 +33,7 @@ library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
 
 _segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
 _noted = threading.local()  # calls of segments, where somebody wants to know
+_LEFT_KEPT = 1024  # sizes that one segment remembers to leave to torch
 _told: set[str] = set()  # why kernels could not be compiled
 _DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 # Computed in the segment's own type and rounded, as torch does it under autocast.
@@ -88,11 +89,11 @@ class SegmentModule(nn.Module):
         try:
             return self.segment.soon(*key)
         except InvalidValue:
-            self._left.add(key)
+            self._leave(key)
             if _output_shapes(self.segment, shapes) is not None:  # it is not the sizes
                 raise
         except BuildError as problem:
-            self._left.add(key)
+            self._leave(key)
             if waits():
                 raise
             _tell(problem)
@@ -102,6 +103,11 @@ class SegmentModule(nn.Module):
         """Whether there are kernels for these shapes, or torch computes them for good."""
         key = self._key(shapes)
         return self.segment.is_bound(*key) or key in self._left
+
+    def _leave(self, key: Any) -> None:
+        if len(self._left) >= _LEFT_KEPT:
+            self._left.clear()
+        self._left.add(key)
 
     def _key(self, shapes: tuple[Shape, ...]) -> tuple[tuple[Shape, ...], int]:
         return shapes, self.options.get("threads") or torch.get_num_threads()
