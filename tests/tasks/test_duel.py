@@ -96,3 +96,10 @@ def test_long_calls_of_whole_nets_are_counted_once(fight):
     assert fight([9, 3, 1, 1, 1], [9, 5, 1, 1, 1], seconds=(0.0,), rounds=FEW) == Times(3, 5)
     short = [0.25, 0.125, 0.0625]
     assert fight(short, short, seconds=(0.0,), rounds=FEW) == Times(0.0625, 0.0625)
+
+
+def test_very_long_calls_of_whole_nets_are_clear_at_once(fight):
+    assert fight([4, 3], [9, 5], seconds=(0.0,), rounds=FEW) == Times(4, 9)
+    assert fight.now[0] == 13
+    assert fight([9, 3], [9, 5], seconds=(0.0,), rounds=FEW) == Times(3, 5)
+    assert fight([9, 5], [4, 3], seconds=(0.0,), rounds=FEW) == Times(5, 3)

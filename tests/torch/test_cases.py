@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from winogen.tasks.limit import limited  # noqa: E402
 from winogen.torch.calling import Calls  # noqa: E402
 from winogen.torch.cases import witnessed  # noqa: E402
 
@@ -46,6 +47,22 @@ def test_one_case_shows_what_two_would(accepts, compared):
     cases = witnessed(model, Calls(model, (x,), {})).cases
     assert [case.name for case in cases] == ["the example"] * 2 + compared
     assert all(case.leaves[0].shape[2:] == case.tensors[0].shape[2:] for case in cases)
+
+
+@pytest.mark.parametrize(
+    "accepts, other",
+    [
+        (lambda x: True, "other content of 49x50 pixels, channels last"),
+        (lambda x: x.shape[2] % 32 == 0, "other content of 64x64 pixels, channels last"),
+        (lambda x: x.shape[2] == 96, "other content, channels last"),
+        (lambda x: x.is_contiguous() and x.shape[2] == 96, "other content"),
+    ],
+)
+def test_other_content_is_halved_where_a_run_takes_long(accepts, other):
+    model, x = Picky(accepts).eval(), torch.randn(1, 3, 96, 96)
+    with limited(1e-9):
+        cases = witnessed(model, Calls(model, (x,), {})).cases
+    assert [case.name for case in cases][:3] == ["the example", "the example", other]
 
 
 def test_small_maps_are_halved_too_and_the_next_multiple_is_no_larger_than_needed():

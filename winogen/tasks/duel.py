@@ -19,6 +19,8 @@ _ROUNDS = (3, 10_000)
 FEW = (2, 10_000)  # of a whole net, at the first look: its calls are long, and full of layers
 # Seconds of two calls of a net whose first ones are not much slower: one more is enough.
 _LONG = 1.0
+# ... where the first ones tell enough, if they are clear: what a framework does once takes less.
+_VERY_LONG = 4.0
 # A whole net that is so many times as fast as the framework's, or as slow, is not measured longer.
 _CLEARLY = 1.1
 # Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
@@ -66,11 +68,15 @@ def duel(
     ``seconds``: for how long; each further number only where winogen has ``lost`` so far.
     ``rounds``: how often at least and at most.
     """
-    begin = clock()
+    ends = [clock()]
     for call in (ours, theirs):
         call()
-    if rounds == FEW and clock() - begin > _LONG:
+        ends.append(clock())
+    if rounds == FEW and ends[2] - ends[0] > _LONG:
         rounds = (1, rounds[1])
+        first = Times(ends[1] - ends[0], ends[2] - ends[1])
+        if ends[2] - ends[0] > _VERY_LONG and first.gain >= _CLEARLY:
+            return first
     times = Times(float("inf"), float("inf"))
     for budget in (0.0,) if is_every_layer() else seconds:
         taken = in_turns((ours, theirs), clock, rounds, budget, _EACH, _TURN)

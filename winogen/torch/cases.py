@@ -23,6 +23,7 @@ _SEED = 20
 # want multiples.
 _MORE = ((1, 2), (16, 32), (32, 64))
 _LARGE = 32  # maps of so many rows and columns are halved
+_LONG = 20.0  # runs of the model, about, that all takes: longer ones leave nothing of a limit
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
 PERTURBED = 1e-6  # relative to every number of an input
 _MODES = "its results with the mode of gradients"
@@ -118,7 +119,9 @@ def witnessed(
             elif not repeats:
                 changes.append(_MODES)
     asked = {f"more_inputs[{place}]": given for place, given in enumerate(more)}
-    for name, others in chain(asked.items(), _others(calls.tensors, cases)):
+    most = limit.limit().seconds
+    is_long = most is not None and _LONG * seconds > most
+    for name, others in chain(asked.items(), _others(calls.tensors, cases, is_long)):
         say(name, seconds)
         with torch.no_grad(), restored(model) as state:
             try:
@@ -204,12 +207,13 @@ def described(inputs: Sequence[Any]) -> str:
 
 
 def _others(
-    tensors: Sequence[Tensor], accepted: Sequence[Case]
+    tensors: Sequence[Tensor], accepted: Sequence[Case], is_long: bool
 ) -> Iterator[tuple[str, list[Tensor]]]:
     """Yield names and tensors; ``accepted`` grows by the cases that the model takes.
 
     Every call takes its time. So one has other numbers and the channels last, and one another batch
-    and another size, where a model takes both at once.
+    and another size, where a model takes both at once. Where a call ``is_long``, large maps are
+    halved in the first, too.
     """
     generator = torch.Generator().manual_seed(_SEED)
     maps = list(filter(_is_map, tensors))
@@ -217,6 +221,15 @@ def _others(
     ways = [("other content", other)]
     if maps:
         ways.insert(0, ("other content, channels last", list(map(_channels_last, other))))
+        whole = maps[0].shape[-2:]
+        halves = (size for size in _other_sizes(*whole) if is_long and size[0] < whole[0])
+        ways = [
+            (
+                f"other content of {high}x{wide} pixels, channels last",
+                list(map(_channels_last, _resized(tensors, generator, high, wide))),
+            )
+            for high, wide in halves
+        ] + ways
     yield from _first(ways, accepted)
     if not maps:
         return

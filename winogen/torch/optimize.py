@@ -67,8 +67,8 @@ def optimize(
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
     faster, unless the cuts around it make the whole slower. The whole is measured, too,
     beside the model as it is and beside torch with the channels last and folded normalizations; the
-    fastest is returned. Other shapes work, too: their kernels are planned at the first call, and
-    torch computes such calls until the missing kernels have been compiled.
+    fastest is returned. Other shapes work, too: the model itself computes such calls until a
+    thread, which begins after the first of them, has planned and compiled.
 
     Before it returns, every part is compared with the part of the model that it replaces, on the
     example, other numbers, another batch and another size. A part that is off by more than the
