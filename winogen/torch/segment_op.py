@@ -194,7 +194,8 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 def noting() -> Iterator[list[tuple[SegmentModule, tuple[Shape, ...]]]]:
     """Give a list of the segments that this thread runs within it, and the shapes of inputs."""
     before = getattr(_noted, "calls", None)
-    _noted.calls = calls = []
+    calls: list[tuple[SegmentModule, tuple[Shape, ...]]] = []
+    _noted.calls = calls
     try:
         yield calls
     finally:
