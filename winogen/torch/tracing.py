@@ -20,7 +20,6 @@ from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from winogen.torch.calling import Calls, CallStructure, clones
-from winogen.torch.meta import WithoutNumbers
 from winogen.torch.mutation import IN_PLACE_OPERATORS
 
 # Seconds of a CPU for a trace of any sizes. What sizes a model computes from sizes may grow with
@@ -161,24 +160,12 @@ class _Noting(fx.Interpreter):
         return result
 
 
-class _NotingKinds(_Noting, WithoutNumbers):
-    """The same without computing."""
-
-
-def _note(module: fx.GraphModule, calls: Calls) -> None:
-    """Note what the nodes of a trace make on the example."""
-    try:
-        _NotingKinds(module).on((tuple(t.shape), t.dtype) for t in calls.tensors)
-    except Exception:  # something follows from numbers, or has no form without them
-        _Noting(module).run(*clones(calls.tensors))
-
-
 def by_fx(model: nn.Module, calls: Calls) -> Traced:
     """Return the trace of a model's Python; raises whatever stops that."""
     tracer = _Tracer(calls)
     graph = tracer.trace(model)
     module = fx.GraphModule(tracer.root, graph, type(model).__name__)
-    _note(module, calls)
+    _Noting(module).run(*clones(calls.tensors))
     return Traced(module, "torch.fx", tracer.structure)
 
 
@@ -204,7 +191,7 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
     if functional:
         _simplify(graph)
     module = fx.GraphModule(exported, graph, type(model).__name__)
-    _note(module, calls)
+    _Noting(module).run(*clones(calls.tensors))
     for node in module.graph.nodes:  # example sizes, where export has symbols
         if node.meta.get("tensor_meta") is not None:
             node.meta.pop("val", None)
