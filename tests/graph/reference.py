@@ -24,7 +24,7 @@ from winogen.graph import (
     Softmax,
     Spread,
 )
-from winogen.graph.convolutions import by_axis
+from winogen.graph.ops.base import by_axis
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 import winogen.onnx
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import lower
-from winogen.graph.relayout import Relayout
+from winogen.graph.ops import Relayout
 from winogen.graph.shapes import shapes
 from winogen.onnx import answers
 from winogen.onnx.model import Model

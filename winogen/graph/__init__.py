@@ -5,7 +5,8 @@ A framework's reader makes a `Graph`; `simplify` folds and fuses; `cut` finds th
 """
 
 from winogen.graph.cut import Piece, cut
-from winogen.graph.ir import (
+from winogen.graph.ir import Graph, Node
+from winogen.graph.ops import (
     Activation,
     Add,
     Affine,
@@ -15,12 +16,10 @@ from winogen.graph.ir import (
     Convolution,
     ConvTranspose,
     GlobalAverage,
-    Graph,
     GroupNorm,
     LayerNorm,
     MaxPool,
     Multiply,
-    Node,
     Opaque,
     Pad,
     QConv,

@@ -16,8 +16,8 @@ import numpy as np
 from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Problem
 from winogen.graph.choose import Choice
-from winogen.graph.ir import MaxPool, Repeat, Spread
 from winogen.graph.lower import Step
+from winogen.graph.ops import MaxPool, Repeat, Spread
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape

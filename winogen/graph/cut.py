@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from winogen.graph.ir import Convolution, ConvTranspose, Graph, Node, Opaque, QConv
+from winogen.graph.ir import Graph, Node
 
 
 class Piece(NamedTuple):
@@ -24,7 +24,7 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     nothing and goes to the framework, too, node by node.
 
     >>> import numpy as np
-    >>> from winogen.graph import Conv
+    >>> from winogen.graph import Conv, Opaque
     >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
     >>> nodes = [Node(conv, ("x",), ("a",)), Node(conv, ("a",), ("b",)),
     ...          Node(Opaque("pool"), ("b",), ("c",)), Node(conv, ("c",), ("d",))]
@@ -35,7 +35,7 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     theirs = {
         id(node)
         for node in graph.nodes
-        if isinstance(node.op, (Opaque, QConv)) or not excluded.isdisjoint(node.outputs)
+        if not node.op.in_segments or not excluded.isdisjoint(node.outputs)
     }
     while True:
         levels = _levels(graph, theirs)
@@ -66,12 +66,7 @@ def _levels(graph: Graph, theirs: set[int]) -> list[int]:
 def _without_work(graph: Graph, theirs: set[int], levels: list[int]) -> set[int]:
     """The nodes of ours in segments that hold no convolution, or only factors."""
     ours = [(level, node) for level, node in zip(levels, graph.nodes) if id(node) not in theirs]
-    worthy = {
-        level
-        for level, node in ours
-        if isinstance(node.op, Convolution)
-        and (isinstance(node.op, ConvTranspose) or not node.op.is_factor)
-    }
+    worthy = {level for level, node in ours if node.op.is_worthy}
     return {id(node) for level, node in ours if level not in worthy}
 
 

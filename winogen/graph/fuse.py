@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from winogen.graph.ir import (
-    Activation,
-    ActivationSpec,
-    Add,
-    Conv,
-    Convolution,
-    Graph,
-    GroupNorm,
-    LayerNorm,
-    Node,
-)
+from winogen.graph.ir import Graph, Node
+from winogen.graph.ops import Activation, Add, Conv, GroupNorm
 
 
 def fuse(graph: Graph) -> Graph:
@@ -45,11 +35,11 @@ def fuse(graph: Graph) -> Graph:
     for place, node in enumerate(graph.nodes):
         if isinstance(node.op, Activation):
             before = nodes.get(node.inputs[0])
-            if before and uses[node.inputs[0]] == 1 and _takes(before, node.op.activation):
-                del nodes[node.inputs[0]]
-                op: Any = before.op
-                op = replace(op, activation=node.op.activation)
-                node = replace(before, op=op, outputs=node.outputs)
+            if before and uses[node.inputs[0]] == 1 and not before.add_after:
+                op = before.op.activated(node.op.activation)
+                if op is not None:
+                    del nodes[node.inputs[0]]
+                    node = replace(before, op=op, outputs=node.outputs)
         elif isinstance(node.op, Add) and not node.op.repeated:
             node = _added(node, nodes, uses, order)
         elif isinstance(node.op, GroupNorm) and not node.add:
@@ -59,12 +49,6 @@ def fuse(graph: Graph) -> Graph:
                 node = replace(node, inputs=before.inputs)
         nodes[node.outputs[0] if node.outputs else f" {place}"] = node
     return graph.with_nodes(list(nodes.values()))
-
-
-def _takes(node: Node, activation: ActivationSpec) -> bool:
-    if isinstance(node.op, (GroupNorm, LayerNorm)):
-        return node.op.activation is None and activation in ("relu", "silu")
-    return isinstance(node.op, Convolution) and node.op.activation is None and not node.add_after
 
 
 def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int], order: dict[str, int]) -> Node:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from winogen.graph.lower import Step
+from winogen.graph.ops import Relayout
 from winogen.graph.places import Buffer, Place
-from winogen.graph.relayout import Relayout, is_needed
+from winogen.graph.relayout import is_needed
 from winogen.graph.shapes import Shape
 
 

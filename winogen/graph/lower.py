@@ -8,32 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 import numpy as np
 
-from winogen.graph.convolutions import by_axis
-from winogen.graph.ir import (
-    Activation,
-    Affine,
-    AveragePool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Graph,
-    MaxPool,
-    Node,
-    Opaque,
-    Pad,
-    Plain,
-    QConv,
-    Repeat,
-    Slice,
-    Spread,
-)
-from winogen.graph.maps import Map, Point, Stage, sizes_after, stages_of
+from winogen.graph.ir import Graph, Node
+from winogen.graph.maps import Map, Stage, stages_of
+from winogen.graph.ops import Concat, ConvTranspose, Operator, Plain, Point, Slice, Spread
+from winogen.graph.ops.base import by_axis
 from winogen.graph.places import Buffer, Place, places
-from winogen.graph.relayout import Relayout
 from winogen.graph.shapes import Shape
 
 COPY = "copy"
@@ -51,7 +33,7 @@ class Step:
 
     key: str
     label: str
-    op: Conv | QConv | Map | Plain | Relayout
+    op: Operator  # a convolution, a map, a `Plain` or a `Relayout`
     shape: Shape  # of its input
     input: Place
     output: Place
@@ -118,10 +100,10 @@ def lower(
         if isinstance(op, ConvTranspose):
             steps += _transposed(node, op, shape, source, target, buffers)
             continue
-        if len(shape) == 5 and isinstance(op, (MaxPool, AveragePool, Repeat)):
+        if len(shape) == 5 and op.goes_by_stages:
             steps += _by_stages(node, stages_of(op), shape, source, target, buffers)
             continue
-        step = _computed(node, shape, dtype)
+        step = op.step(shape, dtype, bool(node.add), bool(node.add_after))
         add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
         steps.append(Step(node.output, label, step, shape, source, target, add, after))
@@ -190,34 +172,6 @@ def _by_stages(
 def _after(op: Map, shape: Shape, planes: bool) -> Shape:
     """The shape that a stage makes of volumes."""
     batch, channels, *size = shape
-    if isinstance(op, Spread):
-        channels //= prod(op.factor)
     axes = slice(1, 3) if planes else slice(0, 1)
-    size[axes] = sizes_after(op, size[axes])
-    return (batch, channels, *size)
-
-
-def _computed(node: Node, shape: Shape, dtype: np.dtype) -> Conv | QConv | Map:
-    """Return what computes a node, of an input of this shape."""
-    op, channels, rank = node.op, shape[1], len(shape) - 2
-    if isinstance(op, Conv):
-        op = op.of_rank(rank)
-    if isinstance(op, Conv) and op.is_factor and op.activation in (None, "relu") and not node.add:
-        assert op.activation is None or isinstance(op.activation, str)
-        return (
-            op
-            if node.add_after
-            else Point(np.asarray(op.weight).reshape(-1), op.bias, op.activation)
-        )
-    if isinstance(op, Affine):
-        return Point(op.scale, op.shift)
-    if isinstance(op, Activation):
-        if op.activation == "relu":
-            return Point(activation="relu")
-        weight = np.ones((channels, 1, *[1] * rank), dtype)
-        return Conv(weight, groups=channels, activation=op.activation)
-    if isinstance(op, Pad):
-        weight = np.ones((channels, 1, *[1] * rank), dtype)
-        return Conv(weight, groups=channels, padding=op.padding, padding_mode=op.mode)
-    assert not isinstance(op, (Concat, ConvTranspose, Slice, Plain, Opaque))  # no steps, or others'
-    return op
+    size[axes] = op.sizes_after(size[axes])
+    return (batch, op.channels_after(channels), *size)

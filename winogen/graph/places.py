@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from winogen.graph.ir import Concat, Graph, Node, Opaque, Slice
+from winogen.graph.ir import Graph, Node
+from winogen.graph.ops import Concat, Opaque, Slice
 from winogen.graph.shapes import Shape
 
 # ("input", i) and ("output", i) are arrays of the caller, ("arena", i) is memory of the segment.

@@ -21,9 +21,10 @@ from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph import maps
 from winogen.graph.chains import PASSAGES, Chain, chains_of
 from winogen.graph.choose import Choice, Way, error_of, ways, within
-from winogen.graph.ir import Conv, Convolution, Graph, QConv
+from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
+from winogen.graph.ops import Conv, Convolution, QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
@@ -107,7 +108,7 @@ class Planned:
         rooms = self.rooms
         return maps.struct(
             library,
-            step.op,  # type: ignore[arg-type]
+            step.op,
             step.input.channels,
             self.settings.layout,
             rooms[step.input.buffer],

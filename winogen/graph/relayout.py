@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from winogen.graph.ops import Relayout
 from winogen.graph.runtime import REALS
 from winogen.graph.shapes import Shape
-
-
-@dataclass(frozen=True)
-class Relayout:
-    """A map of the layout ``origin`` in the other layout."""
-
-    origin: str  # "NCHW" or "NHWC"
-
-    def __str__(self) -> str:
-        return f"from {self.origin}"
 
 
 def is_needed(shape: Shape) -> bool:

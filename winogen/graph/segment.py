@@ -13,7 +13,7 @@ from winogen.conv import arguments, memory, seams
 from winogen.errors import BuildError, InvalidType, InvalidValue
 from winogen.graph import later
 from winogen.graph.compiling import compile_all, compile_soon, kernels
-from winogen.graph.ir import Graph, Opaque, QConv
+from winogen.graph.ir import Graph
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
@@ -63,7 +63,7 @@ class Segment:
         most_error: float | None = None,
     ):
         for node in graph.nodes:
-            if isinstance(node.op, (Opaque, QConv)):
+            if not node.op.in_segments:
                 raise InvalidValue(
                     f"graph: got the operator {node.op}; allowed: no Opaque ones, and real numbers"
                 )

@@ -19,11 +19,11 @@ from winogen.conv.quantized import QConv2d
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm, QConv, Repeat
 from winogen.graph.lower import Step
+from winogen.graph.ops import Conv, QConv, Relayout, Repeat
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
-from winogen.graph.relayout import Relayout, turning
+from winogen.graph.relayout import turning
 from winogen.graph.shapes import array_shape
 from winogen.graph.strips import Move
 from winogen.kernels.kind import Spec
@@ -296,7 +296,7 @@ class Steps:
         """
         planned = self.planned
         op = step.op
-        assert not isinstance(op, (Conv, QConv, Relayout))
+        assert op.kinds
         struct, parts = planned.map_struct(self, step, part)
         # Of onnxruntime's operators only those that a library carries are for this target.
         target, dtype = planned.settings.target, planned.settings.dtype
@@ -308,8 +308,9 @@ class Steps:
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
-        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
-            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
+        if op.factors is not None:
+            scale, shift = op.factors
+            pointers += self._parameters(step, weight=scale, bias=shift).values()
         if step.add is not None:
             pointers.append(self._at(step.add))
         content, threads = _content(self.ffi, struct), planned.settings.threads

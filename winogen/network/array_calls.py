@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph.ir import Plain
 from winogen.graph.lower import Step
+from winogen.graph.ops import Plain
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned
 from winogen.network.calls import Call, Spot

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
-from winogen.graph.ir import Plain
+from winogen.graph.ops import Plain
 from winogen.network.functions import EACH, REDUCTIONS
 from winogen.network.loops import (
     MOST_AXES,
@@ -82,7 +82,8 @@ class _Reader(Numbers, Moves, Sums):
 
     def nodes(self, node: Node) -> list[Node]:
         """The nodes of the graph that compute one of the model; raises Refused."""
-        proto = node.op.payload  # type: ignore[union-attr]
+        assert isinstance(node.op, Opaque)
+        proto = node.op.payload
         if proto is None or proto.domain not in STANDARD:
             raise Refused("it is no operator of ONNX's own")
         kind = proto.op_type

@@ -18,10 +18,10 @@ from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
-from winogen.graph.ir import Conv, GroupNorm, LayerNorm, Plain, Repeat
 from winogen.graph.lower import Step
+from winogen.graph.ops import Conv, Plain, Relayout, Repeat
 from winogen.graph.places import Place
-from winogen.graph.relayout import Relayout, turning
+from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
 from winogen.network.array_calls import ArrayCalls
@@ -216,14 +216,13 @@ class FloatWriter:
     def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
         """What only moves numbers, pools or adds; ``part`` of it, if it is not all."""
         planned, op = self.plan.planned, step.op
-        assert not isinstance(op, (Conv, Plain, Relayout))
+        assert op.kinds
         struct, parts = planned.map_struct(self.library, step, part)
         self.kinds.add(self._spelled("kind", struct.kind))
         more: list[str | Spot] = []
-        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
-            for what, array in (("scale", op.scale), ("shift", op.shift)):
-                found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
-                more.append(found)
+        for what, array in zip(("scale", "shift"), op.factors or ()):
+            found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
+            more.append(found)
         if step.add is not None:
             more.append(self._at(step.add))
         more += ["NULL"] * (3 - len(more))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.graph.ir import Plain
+from winogen.graph.ops import Plain
 from winogen.network.bytes_graph import Codes, Dequantize, Floats, Map, Step
 from winogen.network.bytes_steps import Steps, map_sizes
 from winogen.network.loops import is_of_images

@@ -15,10 +15,10 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph.chains import Chain, strip_problem
-from winogen.graph.ir import Conv, Plain
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, least, offsets
+from winogen.graph.ops import Conv, Plain
 from winogen.graph.places import Buffer
 from winogen.graph.planning import Planned, lives_of, plan_steps
 from winogen.graph.settings import Settings

@@ -12,9 +12,9 @@ import numpy as np
 from winogen.conv import accuracy, planner
 from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.ir import Conv, QConv, Spread
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step
+from winogen.graph.ops import Conv, QConv, Window
 from winogen.graph.places import Buffer, Place
 from winogen.graph.planning import Planned, Settings, computable, plan_steps
 from winogen.graph.steps import Calling, Row, Steps
@@ -81,10 +81,10 @@ class Question:
         batch, _, *size = self.shapes[layer.input]
         repeated = layer.add >= 0 and tuple(self.shapes[layer.add][2:]) != tuple(size)
         in_rows = len(size) == 3 and not layer.planes
-        seen = maps.Window(*(_of_map(one, in_rows) for one in _axes(layer, 3)))
+        seen = Window(*(_of_map(one, in_rows) for one in _axes(layer, 3)))
         op = maps.operator_of(layer, seen, _activation(layer), repeated)
         channels = layer.channels
-        after = channels // math.prod(op.factor) if isinstance(op, Spread) else channels
+        after = op.channels_after(channels)
         named = {"weight": layer.weight, "bias": layer.bias}
         return Step(
             f"node {self._question.node}",

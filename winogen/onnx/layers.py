@@ -44,13 +44,13 @@ def numbers_of(
         *place(step.output),
     )
     op = step.op
-    assert not isinstance(op, (QConv, Relayout, Plain))  # a node of its own; others' plans
     if isinstance(op, Conv):
         mode = PADDING_MODES.index(op.padding_mode)
         sizes = (*op.stride[-2:], *op.dilation[-2:], *pads_of(op.padding[-4:]), op.groups, mode)
         return (0, 0, 0, 0, *places, *sizes)
-    groups = op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1
-    kernel, stride, padding, dilation = maps.seen_by(op)
+    assert op.kinds  # others are nodes of their own, or of others' plans
+    groups = op.fields.get("groups", 1)
+    kernel, stride, padding, dilation = op.window
     if len(step.shape) == 5 and not step.planes:  # its height is the depth: see `depth_of`
         kernel, stride, padding, dilation = (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)
     head = (maps.kind_of(op), step.input.channels, *kernel)
@@ -63,10 +63,9 @@ def depth_of(step: Step) -> tuple[int, ...]:
     if isinstance(op, Conv):
         deep = len(op.stride) == 3
         return (0, 0, op.stride[0], op.dilation[0], *op.padding[:2]) if deep else (0, *flat)
-    assert not isinstance(op, (QConv, Relayout, Plain))
     if step.planes or len(step.shape) == 4:
         return (int(step.planes), *flat)
-    kernel, stride, padding, dilation = maps.seen_by(op)
+    kernel, stride, padding, dilation = op.window
     return (0, kernel[0], stride[0], dilation[0], *padding[:2])
 
 

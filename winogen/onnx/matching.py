@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph.ir import Operator
+from winogen.graph.ops import Operator
 from winogen.onnx.model import Model
 from winogen.onnx.sizes import STANDARD
 

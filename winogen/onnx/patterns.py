@@ -28,7 +28,7 @@ from winogen.graph import (
     Softmax,
     Spread,
 )
-from winogen.graph.shapes import pool_padding
+from winogen.graph.ops.pools import pool_padding
 from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
 from winogen.onnx.padding import same, transposed, windows

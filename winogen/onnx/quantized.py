@@ -20,7 +20,7 @@ import numpy as np
 from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, check_zero
 from winogen.errors import WinogenError
 from winogen.graph import Opaque, QConv
-from winogen.graph.ir import Operator
+from winogen.graph.ops import Operator
 from winogen.onnx.between import between
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model

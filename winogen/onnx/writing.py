@@ -15,16 +15,15 @@ from winogen.graph import (
     Conv,
     Convolution,
     Graph,
-    GroupNorm,
-    LayerNorm,
     Opaque,
     Slice,
     Spread,
     cut,
     maps,
 )
-from winogen.graph.ir import Joined, Node, QConv, Scaled
+from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
+from winogen.graph.ops import Joined, QConv, Scaled
 from winogen.graph.places import Buffer, Place
 from winogen.onnx.between import Lookup, Pool
 from winogen.onnx.constants import Constants
@@ -177,14 +176,12 @@ class Writer:
         for step in steps:
             op = step.op
             assert not isinstance(op, QConv)  # a node of its own
-            spec, numbers = None, {}
-            if isinstance(op, Conv):
-                spec, numbers = op.activation, {"weight": op.weight, "bias": op.bias}
-            elif isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
-                spec, numbers = op.activation, {"weight": op.scale, "bias": op.shift}
+            factors = (op.weight, op.bias) if isinstance(op, Conv) else op.factors or ()
+            numbers: dict[str, Any] = dict(zip(("weight", "bias"), factors))
+            spec = getattr(op, "activation", None)
             name, parameters, numbers["slopes"] = activation_of(spec)
-            if isinstance(op, (GroupNorm, LayerNorm)):
-                parameters = (op.epsilon, 0.0)
+            if "epsilon" in op.fields:
+                parameters = (op.fields["epsilon"], 0.0)
             arrays = {
                 what: self._weights(array, step.key, what)
                 for what, array in numbers.items()

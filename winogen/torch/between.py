@@ -8,8 +8,8 @@ from typing import Any
 from torch import fx
 
 from winogen.graph import AveragePool, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
-from winogen.graph.convolutions import by_axis
-from winogen.graph.shapes import pool_padding
+from winogen.graph.ops.base import by_axis
+from winogen.graph.ops.pools import pool_padding
 from winogen.torch import layers
 from winogen.torch.calls import Call, Translation, Untranslated, first, others, per_axis
 

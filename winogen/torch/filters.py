@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from winogen.graph import Convolution, Graph
-from winogen.graph.ir import Scaled
+from winogen.graph.ops import Scaled
 
 
 def filters_of(graph: Graph) -> list[Any]:

@@ -34,8 +34,7 @@ from winogen.graph import (
     Slice,
     Softmax,
 )
-from winogen.graph.convolutions import by_axis
-from winogen.graph.ir import Moving
+from winogen.graph.ops.base import by_axis
 from winogen.torch.activations import apply
 from winogen.torch.arrays import memory_format
 
@@ -149,7 +148,7 @@ class Plain(nn.Module):
             self.kind, self.op = "norm", replace(op, scale=None, shift=None)
             for name, array in (("weight", op.scale), ("bias", op.shift)):
                 setattr(self, name, None if array is None else torch.from_numpy(array.copy()))
-        elif isinstance(op, Moving) and not isinstance(op, Multiply):
+        elif op.kinds and op.inputs == range(1, 2):
             self.kind, self.op = "moving", op
         else:
             self.kind = {Add: "add", Multiply: "multiply", Concat: "concat"}[type(op)]

@@ -32,7 +32,7 @@ from winogen.graph import (
     Slice,
     Spread,
 )
-from winogen.graph.ir import Operator, parameters
+from winogen.graph.ops import Operator
 from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
@@ -225,7 +225,7 @@ class _Reader:
         """Raise Untranslated if types or shapes, ``known`` and ``made``, are not as was seen."""
         model_dtype = np.dtype(str(self.kind).removeprefix("torch."))
         for op in translation.ops:
-            if any(array.dtype != model_dtype for array in parameters(op)):
+            if any(array.dtype != model_dtype for array in op.parameters):
                 raise Untranslated(f"its weights are not of {model_dtype}, as most others are")
         shapes = [known.get(one.name) for one in translation.inputs]
         if None in shapes or made is None:

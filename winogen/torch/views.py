@@ -15,7 +15,7 @@ import torch
 from torch import fx, nn
 
 from winogen.graph import Activation, Add, Affine, Conv, LayerNorm, Multiply, Softmax
-from winogen.graph.ir import Operator
+from winogen.graph.ops import Operator
 from winogen.torch import rows
 from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, weight_of
 from winogen.torch.translate import is_changed, label, translate

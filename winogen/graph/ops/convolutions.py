@@ -10,17 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from winogen.conv.phases import joined, joined_weight, outputs
+from winogen.graph.ops.base import (
+    ActivationSpec,
+    Misfit,
+    Operator,
+    Shape,
+    Sizes,
+    arrays_of,
+    by_axis,
+    fill,
+    finite,
+    listed,
+    name_of,
+    times,
+    windows,
+)
+from winogen.graph.ops.point import Point
 
-if TYPE_CHECKING:
-    from winogen.graph.ir import ActivationSpec
-
-
-Sizes = tuple[int, ...]  # along each axis
 _MOST_ZEROS = 8  # products for each of the definition's, of a transposed layer
 
 
@@ -63,22 +74,64 @@ class Scaled:
         return Scaled(self.filters, self.factors * factors)
 
 
-def by_axis(padding: Sequence[int]) -> list[tuple[int, int]]:
-    """Return flat padding as pairs, before and after each axis.
+class Filters(Operator):
+    """What a convolution of floats and a transposed one have in common."""
 
-    >>> by_axis((1, 2, 3, 4))
-    [(1, 2), (3, 4)]
-    """
-    return list(zip(padding[::2], padding[1::2]))
+    weight: np.ndarray | Scaled | Joined
+    bias: np.ndarray | None
+    groups: int
+    activation: ActivationSpec
+
+    @property
+    def is_worthy(self) -> bool:
+        return True
+
+    @property
+    def parameters(self) -> list[Any]:
+        arrays = [self.weight] if self.bias is None else [self.weight, self.bias]
+        return arrays + arrays_of(self.activation)
+
+    def scaled(self, affine: Any, alone: bool) -> Operator | None:
+        if self.activation is not None or not alone:
+            return None
+        scale, shift = affine.exact
+        old: Any = self.weight  # no `Joined`, which only steps have
+        with np.errstate(all="ignore"):
+            weight = old.times(scale) if isinstance(old, Scaled) else Scaled(old, scale)
+            bias = shift if self.bias is None else self.bias * scale + shift
+            both = finite(old.dtype, weight.largest, bias)
+        changed: Any = self
+        return None if both is None else replace(changed, weight=weight, bias=both[1])
+
+    def activated(self, activation: ActivationSpec) -> Operator | None:
+        changed: Any = self
+        return None if self.activation is not None else replace(changed, activation=activation)
+
+
+def check_channels(op: Any, shape: Shape) -> None:
+    """Raise Misfit unless there are as many channels as the filters see."""
+    channels = op.weight.shape[1] * op.groups
+    if shape[1] != channels:
+        raise Misfit.shape(shape, f"{channels} channels")
+
+
+def convolved(op: Any, shape: Shape) -> Shape:
+    """Return the shape that a convolution makes of one; raises Misfit."""
+    filters, _, *kernel = op.weight.shape
+    check_channels(op, shape)
+    reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel)]
+    return (shape[0], filters, *windows(shape, reach, op.stride, op.padding))
 
 
 @dataclass(frozen=True, eq=False)
-class Conv:
+class Conv(Filters):
     """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
 
     Its inputs are x, add and add_after, "" for one that is missing. The fields mean what they mean
     in `winogen.conv2d`, or `winogen.conv3d` where weights have three axes of taps.
     """
+
+    inputs = range(1, 4)
 
     weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
@@ -114,6 +167,39 @@ class Conv:
         """
         alone = set(self.weight.shape[1:]) == {1} and self.groups == len(self.weight)
         return alone and set(self.stride) == {1} and not any(self.padding)
+
+    @property
+    def is_worthy(self) -> bool:
+        return not self.is_factor
+
+    @classmethod
+    def identity(cls, shape: Shape, dtype: np.dtype, **fields: Any) -> Conv:
+        """Return what multiplies by one, a depthwise convolution 1x1, for inputs of a shape."""
+        weight = np.ones((shape[1], 1, *[1] * (len(shape) - 2)), dtype)
+        return cls(weight, groups=shape[1], **fields)
+
+    def rank(self, given: int) -> int:
+        return given if self.is_factor else len(self.stride)
+
+    def shape(self, shape: Shape) -> Shape:
+        if not self.is_factor:
+            return convolved(self, shape)
+        check_channels(self, shape)
+        return shape
+
+    def padded(self, pad: Any) -> Conv | None:
+        same = self.padding_mode == pad.mode == "zeros"
+        if not same and any(self.padding):
+            return None
+        padding = tuple(a + b for a, b in zip(self.padding, pad.padding, strict=True))
+        return replace(self, padding=padding, padding_mode=pad.mode)
+
+    def step(self, shape: Shape, dtype: np.dtype, adds: bool, adds_after: bool) -> Operator:
+        op = self.of_rank(len(shape) - 2)
+        spec = op.activation
+        if not op.is_factor or adds or adds_after or not (spec is None or spec == "relu"):
+            return op
+        return Point(np.asarray(op.weight).reshape(-1), op.bias, "relu" if spec else None)
 
     def of_rank(self, rank: int) -> Conv:
         """Return a factor with so many axes of taps; any other convolution as it is."""
@@ -177,7 +263,7 @@ class Joined:
 
 
 @dataclass(frozen=True, eq=False)
-class ConvTranspose:
+class ConvTranspose(Filters):
     """A transposed convolution: activation(conv_transpose(x) + bias).
 
     The fields mean what they mean in `winogen.conv_transpose2d`, or in `winogen.conv_transpose3d`
@@ -209,6 +295,16 @@ class ConvTranspose:
         if self.groups > 1:
             text += f" groups {self.groups}"
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
+
+    def rank(self, given: int) -> int:
+        return len(self.stride)
+
+    def shape(self, shape: Shape) -> Shape:
+        check_channels(self, shape)
+        size = self.sizes(shape[2:])
+        if any(one < 1 for one in size):
+            raise Misfit.shape(shape, "a size whose output has pixels")
+        return (shape[0], len(self.weight), *size)
 
     @property
     def is_sparse(self) -> bool:
@@ -282,32 +378,16 @@ def _reach(taps: Sequence[int], apart: Sequence[int]) -> list[int]:
     return [d * (k - 1) + 1 for k, d in zip(taps, apart or (1,) * len(taps))]
 
 
-def fill(op: Any, rank: int, **defaults: int) -> None:
-    """Give an operator of ``rank`` axes what it has along each where it was given nothing."""
-    for name, default in (*defaults.items(), ("padding", 0)):
-        if not getattr(op, name):
-            count = 2 * rank if name == "padding" else rank
-            object.__setattr__(op, name, (default,) * count)
-
-
-def times(sizes: Sequence[int]) -> str:
-    """Return sizes as words, "3x3"."""
-    return "x".join(map(str, sizes))
-
-
-def listed(sizes: Sequence[int]) -> str:
-    """Return sizes as words, "3,3"."""
-    return ",".join(map(str, sizes))
-
-
 @dataclass(frozen=True, eq=False)
-class QConv:
+class QConv(Operator):
     """A convolution of 8-bit integers as `winogen.QConv2d` computes it, exact and rounded once.
 
     The fields mean what they mean there; padding is top, bottom, left, right, or "SAME_UPPER" or
     "SAME_LOWER": as much as makes an output of every ``stride``th number. ``y_scale`` None: the
     output are the sums, in int32.
     """
+
+    in_segments = False
 
     weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
     bias: np.ndarray | None  # (M,), int32
@@ -329,6 +409,16 @@ class QConv:
         filters, per_group, high, wide = self.weight.shape
         return f"quantized conv {high}x{wide} {per_group * self.groups}->{filters}"
 
+    def rank(self, given: int) -> int:
+        return len(self.stride)
+
+    def shape(self, shape: Shape) -> Shape:
+        if not isinstance(self.padding, str):
+            return convolved(self, shape)
+        check_channels(self, shape)
+        sizes = (-(-size // step) for size, step in zip(shape[2:], self.stride))
+        return (shape[0], len(self.weight), *sizes)
+
     @property
     def options(self) -> dict[str, Any]:
         """The options of `winogen.QConv2d`, but for the layout; padding must be numbers."""
@@ -339,16 +429,3 @@ class QConv:
         top, bottom, left, right = self.padding
         options = {name: getattr(self, name) for name in names}
         return options | {"padding": ((top, bottom), (left, right))}
-
-
-def name_of(activation: ActivationSpec) -> str:
-    """Return an activation in words.
-
-    >>> name_of(("leaky_relu", 0.1)), name_of(None)
-    ('leaky_relu 0.1', 'identity')
-    """
-    if activation is None or isinstance(activation, str):
-        return activation or "identity"
-    values = (f" {v:g}" if np.ndim(v) == 0 and not isinstance(v, str) else f" {v}"
-              if isinstance(v, str) else "" for v in activation[1:])  # fmt: skip
-    return activation[0] + "".join(values)

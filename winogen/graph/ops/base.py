@@ -1,0 +1,232 @@
+"""What every operator of a graph tells of itself, and what is usual.
+
+Shapes are (N, C, H, W), or (N, C, D, H, W) of volumes. Sizes may be symbols of a framework: they
+are only added, multiplied, divided and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from winogen.graph.ops.convolutions import Joined, Scaled
+    from winogen.graph.ops.moves import Pad
+    from winogen.graph.ops.numbers import Affine
+
+Sizes = tuple[int, ...]  # along each axis
+Shape = tuple[int, ...]  # of a value
+# What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
+ActivationSpec = str | tuple | None
+ANY_NUMBER = 1 << 20  # of inputs
+
+
+class Misfit(ValueError):
+    """What an operator got that it does not compute, and what is allowed."""
+
+    def __init__(self, got: str, allowed: str):
+        super().__init__(f"got {got}; allowed: {allowed}")
+
+    @classmethod
+    def shape(cls, shape: Shape, allowed: str) -> Misfit:
+        """Return that of an input of this shape."""
+        return cls(f"an input of shape {tuple(shape)}", allowed)
+
+
+class Window(NamedTuple):
+    """What a map looks at along height and width: a window, or factors, or what is cropped."""
+
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+
+
+PIXEL = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
+
+
+class Operator:
+    """An operator with one output. Operators are immutable records.
+
+    What differs from the usual is said by each: see `winogen.graph.ops` for all of them.
+    """
+
+    inputs: ClassVar[range] = range(1, 2)  # how many values it may read
+    kinds: ClassVar[tuple[str, ...]] = ()  # of maps: its names in csrc/runtime/maps.h
+    in_segments: ClassVar[bool] = True  # whether it may be part of one
+    goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
+    enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
+
+    # ---- sizes -----------------------------------------------------------------------------------
+
+    def rank(self, given: int) -> int:
+        """How many axes it goes with; ``given`` where with any number."""
+        return given
+
+    def shape(self, shape: Shape) -> Shape:
+        """Return the shape of the output for that of the first input; raises Misfit."""
+        return shape
+
+    def added(self, shape: Shape, other: Shape) -> Shape:
+        """Return the shape that a further input must have beside an output of ``shape``."""
+        return shape
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        """Return the shape of the output for those of all inputs; raises Misfit."""
+        first, *others = inputs
+        rank = len(first) - 2
+        if rank != self.rank(rank):
+            raise Misfit.shape(first, f"{2 + self.rank(rank)} axes")
+        shape = self.shape(first)
+        for other in others:
+            wanted = self.added(shape, other)
+            if tuple(other) != tuple(wanted):
+                raise Misfit.shape(other, f"{wanted}, since it is added to that")
+        return shape
+
+    # ---- what passes ask -------------------------------------------------------------------------
+
+    @property
+    def is_worthy(self) -> bool:
+        """Whether a segment with it saves anything: whether it is a convolution, and no factor."""
+        return False
+
+    @property
+    def parameters(self) -> list[np.ndarray | Scaled | Joined]:
+        """All arrays of it."""
+        return []
+
+    def scaled(self, affine: Affine, alone: bool) -> Operator | None:
+        """Return it with an affine behind it; None where it takes none, or numbers overflow.
+
+        ``alone``: whether the node reads one value only.
+        """
+        return None
+
+    def padded(self, pad: Pad) -> Operator | None:
+        """Return it with a padding before it; None where it takes none."""
+        return None
+
+    def activated(self, activation: ActivationSpec) -> Operator | None:
+        """Return it with an activation behind it; None where it takes none."""
+        return None
+
+    # ---- what it is as a step --------------------------------------------------------------------
+
+    def step(self, shape: Shape, dtype: np.dtype, adds: bool, adds_after: bool) -> Operator:
+        """Return the operator that computes it, for an input of this shape.
+
+        ``adds``, ``adds_after``: whether the node adds maps before or behind its activation.
+        """
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The name of what a map does, one of `kinds`."""
+        (name,) = self.kinds
+        return name
+
+    @property
+    def window(self) -> Window:
+        """What a map looks at; its own pixel where it is no window."""
+        return PIXEL
+
+    @property
+    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None] | None:
+        """The factor and the shift of each channel that a map reads; None if it reads none."""
+        return None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the struct of a map, a ``winogen_map``, has besides."""
+        return {}
+
+    @classmethod
+    def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> Operator:
+        """Return the map of a kind that a ``winogen_layer`` describes, without arrays."""
+        return cls()
+
+    def along(self, axes: Sequence[int]) -> Operator:
+        """Return an operator of volumes along some axes of its own, as one of maps."""
+        raise NotImplementedError(type(self).__name__)
+
+    def channels_after(self, channels: int) -> int:
+        """Return how many channels a map makes of so many."""
+        return channels
+
+    def sizes_after(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes that it makes of sizes along its first axes, which nobody checks.
+
+        Those of a model in a file need not be known.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+
+def fill(op: Any, rank: int, **defaults: int) -> None:
+    """Give an operator of ``rank`` axes what it has along each where it was given nothing."""
+    for name, default in (*defaults.items(), ("padding", 0)):
+        if not getattr(op, name):
+            count = 2 * rank if name == "padding" else rank
+            object.__setattr__(op, name, (default,) * count)
+
+
+def by_axis(padding: Sequence[int]) -> list[tuple[int, int]]:
+    """Return flat padding as pairs, before and after each axis.
+
+    >>> by_axis((1, 2, 3, 4))
+    [(1, 2), (3, 4)]
+    """
+    return list(zip(padding[::2], padding[1::2]))
+
+
+def windows(shape: Shape, reach: Any, stride: Any, padding: Any) -> list[Any]:
+    """Return the sizes of outputs along each axis, of windows that reach so far; raises Misfit."""
+    out = []
+    for extent, taps, step, ends in zip(shape[2:], reach, stride, by_axis(padding)):
+        room = extent + sum(ends) - taps
+        if room < 0:
+            raise Misfit.shape(shape, "at least as large as the kernel reaches")
+        out.append(room // step + 1)
+    return out
+
+
+def pixel(shape: Shape) -> Shape:
+    """Return the shape of a map of a single pixel beside one of ``shape``."""
+    return (*shape[:2], *[1] * (len(shape) - 2))
+
+
+def finite(kind: Any, one: Any, other: Any) -> tuple[Any, Any] | None:
+    """Return two arrays in a type; None where a number of them is too large for it."""
+    one, other = one.astype(kind), other.astype(kind)
+    return (one, other) if np.isfinite(one).all() and np.isfinite(other).all() else None
+
+
+def times(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3x3"."""
+    return "x".join(map(str, sizes))
+
+
+def listed(sizes: Sequence[int]) -> str:
+    """Return sizes as words, "3,3"."""
+    return ",".join(map(str, sizes))
+
+
+def name_of(activation: ActivationSpec) -> str:
+    """Return an activation in words.
+
+    >>> name_of(("leaky_relu", 0.1)), name_of(None)
+    ('leaky_relu 0.1', 'identity')
+    """
+    if activation is None or isinstance(activation, str):
+        return activation or "identity"
+    values = (f" {v:g}" if np.ndim(v) == 0 and not isinstance(v, str) else f" {v}"
+              if isinstance(v, str) else "" for v in activation[1:])  # fmt: skip
+    return activation[0] + "".join(values)
+
+
+def arrays_of(activation: ActivationSpec) -> list[np.ndarray]:
+    """Return the arrays among the parameters of an activation."""
+    values = activation[1:] if isinstance(activation, tuple) else ()
+    return [value for value in values if isinstance(value, np.ndarray)]
