@@ -128,6 +128,11 @@ class Graph:
         return "\n".join([*lines, f"-> {', '.join(self.outputs)}"])
 
     @property
+    def convolutions(self) -> list[Node]:
+        """The nodes that are convolutions of floats, transposed ones, too."""
+        return [node for node in self.nodes if node.op.is_convolution]
+
+    @property
     def uses(self) -> Counter[str]:
         """How often each value is read, by nodes and as an output of the graph."""
         counts = Counter(self.outputs)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from winogen.graph.ir import Graph, Node
-from winogen.graph.ops import Concat, Opaque, Slice
+from winogen.graph.ops import Concat, Slice
 from winogen.graph.shapes import Shape
 
 # ("input", i) and ("output", i) are arrays of the caller, ("arena", i) is memory of the segment.
@@ -71,7 +71,6 @@ def places(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Place]:
                     placed.setdefault(source, Place(buffer, channel, shapes[source][1]))
             channel += part.channels
     for node in graph.nodes:
-        assert not isinstance(node.op, Opaque)
         if node.output not in placed:
             if isinstance(node.op, Slice):
                 placed[node.output] = placed[node.inputs[0]].cut(node.op.start, node.op.stop)

@@ -24,7 +24,7 @@ from winogen.graph.choose import Choice, Way, error_of, ways, within
 from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
-from winogen.graph.ops import Conv, Convolution, QConv
+from winogen.graph.ops import Conv, QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
@@ -253,7 +253,7 @@ class _Outline:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         steps, buffers = lower(graph, values, np.dtype(settings.dtype))
         outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
-        convolutions = {node.output for node in graph.nodes if isinstance(node.op, Convolution)}
+        convolutions = {node.output for node in graph.convolutions}
         outline.own = convolutions.intersection(
             step.key for step in outline.steps if isinstance(step.op, Conv)
         )

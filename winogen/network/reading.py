@@ -9,7 +9,7 @@ from typing import Any
 
 from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, QConv, simplify
+from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, simplify
 from winogen.network.arrays import as_array, map_of, with_loops
 from winogen.network.flat import with_convolutions
 from winogen.network.others import with_others
@@ -212,7 +212,7 @@ def _connected(model: Model, reading: Reading) -> Graph:
 
 
 def _refuse(model: Model, graph: Graph, reasons: Mapping[str, str]) -> None:
-    strange = [node for node in graph.nodes if isinstance(node.op, (Opaque, QConv))]
+    strange = [node for node in graph.nodes if not node.op.in_segments]
     if strange:
         listed = ", ".join(
             f"{node.label} ({_kind(node)}{_because(reasons.get(node.outputs[0]))})"

@@ -12,7 +12,7 @@ import numpy as np
 from winogen.conv import Conv2d
 from winogen.conv.stock import stock_of
 from winogen.errors import CompilerNotFound
-from winogen.graph import Convolution, simplify
+from winogen.graph import simplify
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.onnx.library import planner
 from winogen.onnx.loading import new_session
@@ -91,7 +91,7 @@ class Reference:
             model = Model(in_double(self.model.proto), self.model.fixed)
             reading = read(model)
             graph = simplify(reading.graph)
-            convolutions = [node for node in graph.nodes if isinstance(node.op, Convolution)]
+            convolutions = graph.convolutions
             if not convolutions or sum(map(self._products, convolutions)) > _MOST_PRODUCTS:
                 return None
             proto, installed = Writer(model, reading, {}).write(graph), planner()

@@ -13,7 +13,7 @@ from winogen.conv import arguments
 from winogen.conv.folded import unfolded
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
-from winogen.graph import Conv, Convolution, QConv, cut, shapes, simplify
+from winogen.graph import Conv, QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
@@ -193,8 +193,7 @@ def _of_open_sizes(model: Model, threads: int, why: str) -> Report:
     reading = read(model)
     rows = tuple(
         Row(node.label or node.output, str(node.op))
-        for node in simplify(reading.graph).nodes
-        if isinstance(node.op, Convolution)
+        for node in simplify(reading.graph).convolutions
     )
     return Report(rows, threads, tuple(reading.refusals), unmeasured=why)
 

@@ -17,7 +17,7 @@ from winogen.conv import arguments
 from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
-from winogen.graph import Convolution, ceilings, simplify
+from winogen.graph import ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.onnx.loading import as_it_is, naming_damage, original, require
 from winogen.onnx.measuring import Measuring, Unmeasured
@@ -413,10 +413,8 @@ class _Draft:
         computed = {name for names in self.within.values() for name in names}
         labels = tuple(
             node.label or node.output
-            for node in self.graph.nodes
-            if isinstance(node.op, Convolution)
-            and node.output in computed
-            and node.output not in layers
+            for node in self.graph.convolutions
+            if node.output in computed and node.output not in layers
         )
         self.result = replace(self.result, predicted=labels)
 
@@ -425,11 +423,7 @@ class _Draft:
 
         The kernels of all others are compiled then, if there are none.
         """
-        labels = {
-            node.output: node.label or node.output
-            for node in self.graph.nodes
-            if isinstance(node.op, Convolution)
-        }
+        labels = {node.output: node.label or node.output for node in self.graph.convolutions}
         late: dict[str, str] = {}
         for name, numbers in measuring.late(self.result.model).items():
             values = self._layers.get(name, [])
@@ -443,9 +437,7 @@ class _Draft:
         ``layers`` takes the times of each layer, by what it makes.
         """
         proto = self.result.model
-        labels = {
-            node.output: node.label for node in self.graph.nodes if isinstance(node.op, Convolution)
-        }
+        labels = {node.output: node.label for node in self.graph.convolutions}
         if self.result.segments:
             writer = self._writer()
             alone = list(writer.apart(self.graph))

@@ -91,7 +91,7 @@ class Writer:
         """
         channels, self.keeps = self._channels(graph), False
         for node in graph.nodes:
-            if isinstance(node.op, Convolution) and node.output not in self.excluded:
+            if node.op.is_convolution and node.output not in self.excluded:
                 inputs, first = list(dict.fromkeys(node.reads)), len(self.nodes)
                 self.turned.clear()
                 self._segment(Graph(inputs, [node], node.outputs), channels)
@@ -121,7 +121,7 @@ class Writer:
         """A segment as one node: `Conv` if it is one convolution of whole arrays, mostly."""
         shapes = {name: (0, count, *[0] * self.ranks[name]) for name, count in channels.items()}
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
-        self.convolutions += sum(isinstance(node.op, Convolution) for node in graph.nodes)
+        self.convolutions += len(graph.convolutions)
         self.segments += 1
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
@@ -332,7 +332,7 @@ class Writer:
         counts = {name: count for name in graph.inputs if (count := self._count(name))}
         self.ranks = {name: self._rank(name) for name in counts}
         for node in graph.nodes:
-            if not isinstance(node.op, (Opaque, QConv)):
+            if node.op.in_segments:
                 self.ranks[node.output] = self.ranks[node.inputs[0]]
             if isinstance(node.op, Convolution):
                 counts[node.output] = node.op.weight.shape[0]
@@ -340,7 +340,7 @@ class Writer:
                 counts[node.output] = sum(counts[name] for name in node.inputs)
             elif isinstance(node.op, Slice):
                 counts[node.output] = node.op.stop - node.op.start
-            elif not isinstance(node.op, (Opaque, QConv)):
+            elif node.op.in_segments:
                 counts[node.output] = counts[node.inputs[0]]
                 if isinstance(node.op, Spread):
                     counts[node.output] //= math.prod(node.op.factor)

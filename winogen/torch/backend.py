@@ -10,7 +10,6 @@ import torch
 from torch import fx
 from torch._ops import HigherOrderOperator
 
-from winogen.graph import Convolution
 from winogen.graph.later import waiting
 from winogen.torch import mutation
 from winogen.torch.cases import Case
@@ -100,7 +99,7 @@ class _Backend:
         self.stamps = {
             i: _Stamp(inputs[i]) for i, name in enumerate(self.names) if name in constants.asked
         }
-        if not any(isinstance(node.op, Convolution) for node in reading.graph.nodes):
+        if not reading.graph.convolutions:
             self._give_up()
             return
         body, decision = compiled(reading)

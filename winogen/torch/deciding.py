@@ -96,9 +96,7 @@ def decide(
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
-    convolutions = [
-        node for part in parts for node in part.nodes if isinstance(node.op, Convolution)
-    ]
+    convolutions = [node for part in parts for node in part.convolutions]
     if not convolutions:
         return Decision("NHWC", set(), ())
     sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
@@ -114,9 +112,7 @@ def decide(
     least = outlines.least_packed_bytes
     if memory_limit is None and usual_memory is not None:
         memory_limit = max(usual_memory, least)
-    weights = sum(
-        node.op.weight.nbytes for node in convolutions if isinstance(node.op, Convolution)
-    )
+    weights = sum(node.op.weight_bytes for node in convolutions)
     budgets = tuple(
         _budget(times, outlines.plans(max(times * weights, least))) for times in _BUDGETS
     )

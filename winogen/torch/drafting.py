@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from winogen.graph import Convolution, Graph, ceilings, simplify
+from winogen.graph import Graph, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
@@ -406,9 +406,7 @@ def compiled(
     for a reading of the same model; ``uncut``: winogen computes slower layers as well.
     """
     graph = simplify(reading.graph)
-    usual = MEMORY * sum(
-        node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Convolution)
-    )
+    usual = MEMORY * sum(node.op.weight_bytes for node in graph.nodes)
     decision = decide(
         graph,
         reading.shapes,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from winogen.graph import Convolution, Graph
+from winogen.graph import Graph
 from winogen.graph.ops import Scaled
 
 
 def filters_of(graph: Graph) -> list[Any]:
     """Return the filters of all convolutions, without factors: arrays, or tensors put there."""
-    return [_filters(node.op) for node in graph.nodes if isinstance(node.op, Convolution)]
+    return [_filters(node.op) for node in graph.convolutions]
 
 
 def with_filters(graph: Graph, filters: Sequence[Any]) -> Graph:
@@ -23,7 +23,7 @@ def with_filters(graph: Graph, filters: Sequence[Any]) -> Graph:
     others = iter(filters)
 
     def changed(op: Any) -> Any:
-        if not isinstance(op, Convolution):
+        if not op.is_convolution:
             return op
         weight, new = op.weight, next(others)
         return replace(
@@ -50,5 +50,5 @@ def seen(storage: torch.UntypedStorage, like: torch.Tensor, offset: int) -> torc
     return torch.empty(0, dtype=like.dtype).set_(storage, offset, like.size(), like.stride())
 
 
-def _filters(op: Convolution) -> Any:
+def _filters(op: Any) -> Any:
     return op.weight.filters if isinstance(op.weight, Scaled) else op.weight

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.graph import Convolution, Graph, whole
+from winogen.graph import Graph, whole
 from winogen.graph.later import waiting
 from winogen.kernels.spec import KernelSpec
 from winogen.torch import views
@@ -132,8 +132,7 @@ class _Checker(fx.Interpreter):
         rounding = ROUNDING[_dtype(graph)]
         return sum(
             max(rounding, self.decision.allowed.get(node.output, 0.0))
-            for node in graph.nodes
-            if isinstance(node.op, Convolution)
+            for node in graph.convolutions
         ) or rounding  # fmt: skip
 
     def _excused(self, graph: Graph, inputs: Any, bad: list[tuple], allowed: float) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 
 from winogen.codegen.transform import Transform
 from winogen.conv.choice import Choice, transform_of
-from winogen.graph import Convolution, Graph, Node
+from winogen.graph import Graph, Node
 from winogen.torch import alone
 from winogen.torch.alone import Layer
 from winogen.torch.arrays import is_channels_last
@@ -127,9 +127,7 @@ def _decided(
             op = conv_of_module(layer.module)
             nodes.append(Node(op, (f"{name}.input",), (name,), name))
             shapes[f"{name}.input"] = layer.shape
-    usual = MEMORY * sum(
-        node.op.weight.nbytes for node in nodes if isinstance(node.op, Convolution)
-    )
+    usual = MEMORY * sum(node.op.weight_bytes for node in nodes)
     planar = sum(layer.planar for layer in layers.values())
     return decide(
         Graph([node.inputs[0] for node in nodes], nodes, [node.output for node in nodes]),

@@ -55,6 +55,7 @@ class Operator:
 
     inputs: ClassVar[range] = range(1, 2)  # how many values it may read
     kinds: ClassVar[tuple[str, ...]] = ()  # of maps: its names in csrc/runtime/maps.h
+    is_convolution: ClassVar[bool] = False  # of floats, ordinary or transposed
     in_segments: ClassVar[bool] = True  # whether it may be part of one
     goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
@@ -92,6 +93,11 @@ class Operator:
     def is_worthy(self) -> bool:
         """Whether a segment with it saves anything: whether it is a convolution, and no factor."""
         return False
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its filters."""
+        return 0
 
     @property
     def parameters(self) -> list[np.ndarray | Scaled | Joined]:

@@ -82,9 +82,15 @@ class Filters(Operator):
     groups: int
     activation: ActivationSpec
 
+    is_convolution = True
+
     @property
     def is_worthy(self) -> bool:
         return True
+
+    @property
+    def weight_bytes(self) -> int:
+        return int(self.weight.nbytes)
 
     @property
     def parameters(self) -> list[Any]:
