@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import arguments
-from winogen.graph import Conv, GroupNorm, Shuffle, maps
-from winogen.graph.ir import Plain, QConv
+from winogen.graph import Conv, maps
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
-from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.operators import NOWHERE
 

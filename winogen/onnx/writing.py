@@ -19,7 +19,6 @@ from winogen.graph import (
     Slice,
     Spread,
     cut,
-    maps,
 )
 from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
