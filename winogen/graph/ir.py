@@ -6,6 +6,7 @@ framework keeps to itself is an `Opaque` operator, whose values may be anything.
 immutable, and so are graphs: a pass returns a new one.
 
 >>> import numpy as np
+>>> from winogen.graph import Activation, Conv
 >>> weight = np.ones((8, 3, 3, 3), np.float32)
 >>> nodes = [Node(Conv(weight, padding=(1, 1, 1, 1)), ("x",), ("y",)),
 ...          Node(Activation("relu"), ("y",), ("z",))]
