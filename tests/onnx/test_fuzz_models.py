@@ -47,12 +47,12 @@ def test_cases_are_of_every_kind():
 
 @pytest.mark.parametrize("where", ("before the comparison", "behind it"))
 def test_a_wrong_result_is_noticed(where, monkeypatch, library):
-    tensor = Writer._tensor
+    tensor = Writer._weights
 
     def wrong(self, array, key, what):
         return tensor(self, np.negative(array) if what == "weight" else array, key, what)
 
-    monkeypatch.setattr(Writer, "_tensor", wrong)
+    monkeypatch.setattr(Writer, "_weights", wrong)
     if where == "behind it":  # the fuzzer itself has to see it
         monkeypatch.setattr(proof._Part, "wrong", lambda self, values, other: None)
         monkeypatch.setattr(proof.Whole, "wrong", lambda self, feed, values, allowed: None)

@@ -11,6 +11,7 @@ import winogen.onnx
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.graph.whole import limit
 from winogen.onnx import proof, whole
+from winogen.onnx.constants import Constants
 from winogen.onnx.loading import evaluator, new_session
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
@@ -59,7 +60,7 @@ def spoiled(monkeypatch, change, which="Segment"):
 def another_bias(writer, inputs, values):
     """A bias that is off by a hundredth."""
     array = 0.01 + writer.model.constant("c1")
-    return [inputs[0], inputs[1], writer._tensor(array, "other", "bias"), *inputs[3:]], values
+    return [inputs[0], inputs[1], writer._weights(array, "other", "bias"), *inputs[3:]], values
 
 
 def other_padding(writer, inputs, values):
@@ -157,7 +158,7 @@ def test_a_tolerance_bounds_what_is_allowed(monkeypatch, library):
 
     def off(writer, inputs, values):
         array = writer.model.constant("c1") + np.float32(1e-3)
-        return [inputs[0], inputs[1], writer._tensor(array, "other", "bias"), *inputs[3:]], values
+        return [inputs[0], inputs[1], writer._weights(array, "other", "bias"), *inputs[3:]], values
 
     spoiled(monkeypatch, off, "Conv")
     assert rewrite(model, tolerance=0.1).given_back == ()
@@ -177,12 +178,12 @@ def test_quantized_nodes_are_compared(monkeypatch, library):
     random = np.random.default_rng(0)
     model = linear(random, shape=(3, 3, 3, 3), pads=[1] * 4)
     assert rewrite(model).quantized == 1
-    array = Writer._constant
+    array = Constants.name
 
     def wrong(self, values, label, what):
         return array(self, values[::-1].copy() if what == "weight" else values, label, what)
 
-    monkeypatch.setattr(Writer, "_constant", wrong)
+    monkeypatch.setattr(Constants, "name", wrong)
     result = rewrite(model)
     assert not result.quantized and "differs in" in result.given_back[0]
     assert result.model == model
@@ -392,12 +393,12 @@ def test_outputs_of_8_bits_are_compared_as_a_whole(monkeypatch, library):
 
     model = quantize(net(), inputs())
     assert rewrite(model).quantized == 3
-    array = Writer._constant
+    array = Constants.name
 
     def wrong(self, values, label, what):
         return array(self, values[::-1].copy() if what == "weight" else values, label, what)
 
-    monkeypatch.setattr(Writer, "_constant", wrong)
+    monkeypatch.setattr(Constants, "name", wrong)
     unseen_by_parts(monkeypatch)
     result = rewrite(model)
     assert result.model == model

@@ -31,13 +31,13 @@ _MAPS: tuple[type[Operator], ...] = (
     MaxPool, Repeat, Spread, AveragePool, GlobalAverage, Point, Add, Multiply, Shuffle, GroupNorm,
     LayerNorm, Softmax,
 )  # fmt: skip
-# By their names in the order of `winogen_map_kinds` in csrc/runtime/maps.h, from 1 on.
-_KINDS = {kind: one for one in _MAPS for kind in one.kinds}
+_OF_KIND = {kind: one for one in _MAPS for kind in one.kinds}
+_KINDS = (*_OF_KIND,)  # as in `winogen_map_kinds` in csrc/runtime/maps.h, from 1 on
 
 
 def kind_of(op: Map) -> int:
     """Return the number of what an operator does."""
-    return 1 + [*_KINDS].index(op.kind)
+    return 1 + _KINDS.index(op.kind)
 
 
 class Stage(NamedTuple):
@@ -62,8 +62,8 @@ def operator_of(layer: Any, seen: Window, activation: Any, repeated: bool) -> Ma
 
     ``repeated``: whether what it adds has a single pixel.
     """
-    kind = [*_KINDS][layer.kind - 1]
-    op = _KINDS[kind].of_layer(kind, seen, layer, activation)
+    kind = _KINDS[layer.kind - 1]
+    op = _OF_KIND[kind].of_layer(kind, seen, layer, activation)
     return Add(repeated) if isinstance(op, Add) else op
 
 
