@@ -53,16 +53,13 @@ class Pool(Operator):
     def fields(self) -> dict[str, Any]:
         return {"stride_h": self.stride[0], "stride_w": self.stride[1]}
 
-    def along(self, axes: Sequence[int]) -> Pool:
+    def along(self, axes: Sequence[int]) -> Operator:
         kernel, stride, dilation = (
             some(values, axes, 1) for values in (self.kernel, self.stride, self.dilation)
         )
         ends = (end for pair in some(by_axis(self.padding), axes, (0, 0)) for end in pair)
-        return self.over(Window(kernel, stride, tuple(ends), dilation))
-
-    def over(self, window: Window) -> Pool:
-        """Return the same of other windows."""
-        raise NotImplementedError
+        window = Window(kernel, stride, tuple(ends), dilation)
+        return self.of_layer(self.kind, window, None, None)  # of a layer a pool is its window alone
 
 
 def some(values: Sequence[Any], axes: Sequence[int], none: Any) -> tuple[Any, Any]:
@@ -90,9 +87,6 @@ class MaxPool(Pool):
         if set(self.dilation) != {1}:
             text += f" dilation {listed(self.dilation)}"
         return text
-
-    def over(self, window: Window) -> MaxPool:
-        return MaxPool(*window)
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> MaxPool:
@@ -123,9 +117,6 @@ class AveragePool(Pool):
     @property
     def kind(self) -> str:
         return self.kinds[self.counted]
-
-    def over(self, window: Window) -> AveragePool:
-        return AveragePool(*window[:3], self.counted)
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> AveragePool:
