@@ -23,14 +23,15 @@ def folder(name: str) -> Path:
 
 @cache
 def code_digest(*folders: str) -> str:
-    """Return a digest of the modules in these folders of the package, not of those below them.
+    """Return a digest of the modules in these folders of the package and below them.
 
     >>> code_digest("conv") == code_digest("conv") != code_digest("graph")
     True
     """
     digest = hashlib.sha256()
     for name in folders:
-        for path in sorted((_PACKAGE / name).glob("*.py")):
-            digest.update(f"{name}/{path.name} {path.stat().st_size}\n".encode())
+        for path in sorted((_PACKAGE / name).rglob("*.py")):
+            relative = path.relative_to(_PACKAGE).as_posix()
+            digest.update(f"{relative} {path.stat().st_size}\n".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()

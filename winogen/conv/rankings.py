@@ -31,7 +31,7 @@ from winogen.toolchain import blobs, host_targets
 FOLDER = "plans"
 _FORMAT = 1
 # Beside what `renderer_digest` covers, code that rankings follow from.
-_CODE = ("algebra", "conv", "program", "program/search", "rounding", "graph", "graph/ops")
+_CODE = ("algebra", "conv", "program", "rounding", "graph")
 
 Make = Callable[[], Sequence[Candidate]]
 

@@ -16,7 +16,7 @@ from winogen.torch.cases import Witness
 from winogen.torch.drafting import Draft, facts_of, numbers_of
 
 # Whose code results follow from, beside what `winogen.graph.measured` knows of.
-_CODE = ("torch", "graph", "graph/ops", "conv", "rounding")
+_CODE = ("torch", "graph", "conv", "rounding")
 
 
 @dataclass(frozen=True)
