@@ -11,6 +11,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def weight(text: str) -> tuple[int, int]:
     return len(lines), tokens
 
 
+@cache
 def rooms() -> dict[str, tuple[int, int]]:
     """(lines, tokens) of code of each folder of winogen/, and of the files beside the folders."""
     sums: dict[str, tuple[int, int]] = {}
