@@ -90,7 +90,7 @@ def test_nobody_is_told_of_kernels_that_a_thread_is_about_to_compile(compiler, m
     def ask():
         answers.append(compiling.compile_soon([1]))
 
-    names = SimpleNamespace(Thread=Thread, Lock=threading.Lock)
+    names = SimpleNamespace(**vars(threading) | {"Thread": Thread})
     monkeypatch.setattr(compiling, "threading", names)
     assert not compiling.compile_soon([1])
     others[0].join(60)

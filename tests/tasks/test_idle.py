@@ -34,6 +34,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(idle, "_last", float("-inf"))
     monkeypatch.setattr(idle, "_running", set())
     monkeypatch.setattr(idle, "_behind", threading.local())
+    monkeypatch.setattr(idle, "_ends", False)
     return made
 
 
@@ -83,3 +84,23 @@ def test_others_give_way_to_nobody(clock):
     with calling():
         give_way()
     assert clock.slept == 0
+
+
+def test_threads_behind_calls_end_with_the_process(clock):
+    waits, ended = threading.Event(), []
+
+    def work():
+        work_behind_calls()
+        waits.set()
+        while True:
+            give_way()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    with calling():
+        for one in threads:
+            one.start()
+        assert waits.wait(60)
+        idle.end(threads)
+        ended = [not one.is_alive() for one in threads]
+        give_way()  # this one is behind no calls
+    assert ended == [True, True]

@@ -407,7 +407,7 @@ def test_what_winogen_cannot_compile_runs_as_captured(x, where, monkeypatch):
 
         return fails, None
 
-    monkeypatch.setattr("winogen.torch.backend.compiled", broken)
+    monkeypatch.setattr("winogen.torch.backend.measured", broken)
     compiled = torch.compile(conv, backend=winogen)
     with torch.no_grad():
         with pytest.warns(RuntimeWarning, match="winogen leaves a graph to torch: "):
@@ -429,7 +429,7 @@ def test_errors_after_a_change_are_raised(x, monkeypatch):
 
         return fails, None
 
-    monkeypatch.setattr("winogen.torch.backend.compiled", broken)
+    monkeypatch.setattr("winogen.torch.backend.measured", broken)
     monkeypatch.setattr("winogen.torch.backend.unproven", lambda *parts: {})
     with torch.no_grad(), pytest.raises(OutOfMemory):
         torch.compile(model, backend=winogen)(x)

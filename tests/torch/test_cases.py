@@ -66,8 +66,9 @@ def test_other_content_is_halved_where_a_run_takes_long(accepts, other, monkeypa
     monkeypatch.setattr(limit, "clock", partial(next, count()))  # a run takes a second
     model, x = Picky(accepts).eval(), torch.randn(1, 3, 96, 96)
     with limit.limited(10):
-        cases = witnessed(model, Calls(model, (x,), {})).cases
-    assert [case.name for case in cases][:3] == ["the example", "the example", other]
+        witness = witnessed(model, Calls(model, (x,), {}))
+    assert witness.is_long
+    assert [case.name for case in witness.cases][:3] == ["the example", "the example", other]
 
 
 def test_small_maps_are_halved_too_and_the_next_multiple_is_no_larger_than_needed():

@@ -298,12 +298,12 @@ def test_what_was_not_measured_is_by_the_next_process(
         patch.setattr(deciding, "limit", lambda: late)
         every = deciding.compile_all
         patch.setattr(deciding, "compile_all", lambda specs, *rest, **by: every(specs))
-        first = optimize(model, x)
+        first = optimize(model, x, seconds=None)
     assert {row.measured for row in report(first).rows} == {None} and report(first).whole
     clock(0, original=4.0, folded=5.0, cut=2.0)
-    second = optimize(model, x)
+    second = optimize(model, x, seconds=None)
     assert {row.measured for row in report(second).rows} == {1.0} and len(witnesses) == 2
-    third = optimize(model, x)
+    third = optimize(model, x, seconds=None)
     assert report(third).rows == report(second).rows and len(witnesses) == 2
 
 

@@ -91,7 +91,7 @@ def test_a_limited_model_is_the_unlimited_one(made, now, timed, monkeypatch):
 def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, timed, monkeypatch):
     asked = []
 
-    def compiled(reading, **options):
+    def compiled(reading, decision, **options):
         asked.append(options["most_error"])
         raise BuildError("enough")
 
@@ -149,14 +149,31 @@ def test_layers_of_a_model_without_a_trace_stay_torchs_then(now):
         assert torch.equal(fast(x), model(x))
 
 
-def test_half_of_the_seconds_stays_for_what_may_be_left_out(now):
-    with limit.limited(30) as one:
+def test_a_quarter_of_the_seconds_stays_for_what_may_be_left_out(now):
+    with limit.limited(32) as one:
         now[0] = 20.0
         one.reserve(8.0)
-        assert one.left() == 15.0 and limit.limit() is one
+        assert one.left() == 8.0 and limit.limit() is one
         now[0] = 50.0
         assert not one.allows() and one.left() == 0.0
     assert limit.limit().allows(1e9)
+
+
+def test_what_is_granted_is_so_within_alone(now):
+    with limit.limited(32) as one, limit.limited(None) as none:
+        for passed, inside in ((4.0, 28.0), (40.0, 8.0)):
+            now[0] = passed
+            with one.granted(), none.granted():
+                assert one.left() == inside and none.left() == float("inf")
+        assert one.left() == 0.0 and none.left() == float("inf")
+
+
+def test_nothing_that_is_reserved_makes_a_limit_longer(now):
+    with limit.limited(32) as one, limit.limited(None) as none:
+        now[0] = 30.0
+        one.reserve(1.0)
+        none.reserve(1.0)
+        assert one.left() == 2.0 and none.left() == float("inf")
 
 
 def test_within_every_layer_there_is_no_limit(made, timed):

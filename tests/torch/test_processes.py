@@ -105,6 +105,27 @@ for number in range(3):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_ends_while_a_thread_plans():
+    """Python's end would stop the thread within C++, which aborts the process."""
+    code = """
+import threading
+from winogen.graph.later import go_on
+from winogen.tasks.idle import give_way
+began = threading.Event()
+class Planner:
+    def advance(self):
+        x = torch.ones(1 << 20)
+        while True:
+            began.set()
+            give_way()
+            x = x.exp()
+planner = Planner()
+go_on(planner, (), None)
+print(began.wait(60))
+"""
+    assert run(code) == "True"
+
+
 def test_a_pool_of_forked_children():
     code = """
 with multiprocessing.get_context("fork").Pool(2) as pool:

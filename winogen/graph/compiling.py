@@ -18,7 +18,7 @@ from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
-from winogen.tasks.idle import give_way, work_behind_calls
+from winogen.tasks.idle import end, give_way, work_behind_calls
 from winogen.tasks.limit import Limit
 from winogen.toolchain.compiler import mode
 
@@ -149,7 +149,7 @@ class Background(Generic[K]):
         self._unfinished: set[K] = set()
         self._failed: dict[K, Exception] = {}
         self._told: Counter[K] = Counter()  # how often of each that failed
-        self._threads = 0
+        self._threads: set[threading.Thread] = set()
 
     def is_done(self, wanted: Collection[K]) -> bool:
         """Return whether none of these is still to be done; raise what went wrong.
@@ -182,9 +182,17 @@ class Background(Generic[K]):
                     self._unfinished.add(key)
                     self._waiting.append(key)
             most = self._most or os.cpu_count() or 1
-            while self._threads < min(most, len(self._unfinished)):
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
-                self._threads += 1
+            while len(self._threads) < min(most, len(self._unfinished)):
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                thread.start()
+                self._threads.add(thread)
+
+    def end(self) -> None:
+        """Leave undone what is not begun, and wait for the threads."""
+        with self._lock:
+            self._waiting.clear()
+            threads = list(self._threads)
+        end(threads)
 
     def _work(self) -> None:
         _behind_calls()
@@ -193,7 +201,7 @@ class Background(Generic[K]):
             give_way()
             with self._lock:
                 if not self._waiting:
-                    self._threads -= 1
+                    self._threads.discard(threading.current_thread())
                     return
                 key = self._waiting.popleft()
             problem = None

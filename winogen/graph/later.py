@@ -5,6 +5,7 @@ Until it is done whoever asked computes by other means, as the framework does.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Iterator
@@ -57,7 +58,10 @@ def go_on(owner: Advancing, arguments: tuple[Any, ...], planned: Planned | None)
     again, ever more rarely.
     """
     note_call()
-    planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
+    planners = _planners.get(os.getpid())
+    if planners is None:
+        planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
+        atexit.register(planners.end)  # it runs torch
     work = (ref(owner), *arguments)
     if not planners.is_done([work]) or planners.unfinished >= _MOST_WAITING:
         return

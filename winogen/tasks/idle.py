@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from threading import get_ident
+from collections.abc import Iterable
+from threading import Thread, get_ident
 
 _QUIET = 0.05  # seconds without a call after which work begins
 _LONGEST = 1.0  # that it waits for them: calls may come one behind the other for hours
 _SHARE = 20.0  # seconds of calls that a second of work lets pass
 _LOOK = 0.002  # seconds between two looks
+_ENDING = 10.0  # seconds that the process's end waits for a piece of work
 
 clock = time.monotonic
 _running: set[int] = set()  # threads that run calls
 _behind = threading.local()  # since when a thread has worked, if it gives way
 _last = float("-inf")  # when the latest call began or ended
+_ends = False  # whether the process does
 
 
 if hasattr(os, "register_at_fork"):
@@ -48,7 +51,7 @@ def note_call() -> None:
 def work_behind_calls() -> None:
     """Let this thread `give_way` from now on; returns when no call has come for a while."""
     end = clock() + _LONGEST
-    while (_running or clock() - _last < _QUIET) and clock() < end:
+    while (_running or clock() - _last < _QUIET) and clock() < end and not _ends:
         time.sleep(_LOOK)
     _behind.since = clock()
 
@@ -56,13 +59,27 @@ def work_behind_calls() -> None:
 def give_way() -> None:
     """In a thread behind calls, wait until none runs; where they never end, in proportion.
 
-    To be called between pieces of work, which take some ten milliseconds each.
+    To be called between pieces of work, which take some ten milliseconds each. It ends the thread
+    once `end` was called.
     """
     since = getattr(_behind, "since", None)
     if since is None:
         return
     now = clock()
     end = now + _SHARE * (now - since)
-    while _running and clock() < end:
+    while _running and clock() < end and not _ends:
         time.sleep(_LOOK)
+    if _ends:
+        raise SystemExit  # of this thread
     _behind.since = clock()
+
+
+def end(threads: Iterable[Thread]) -> None:
+    """Have threads behind calls end, and wait for them; to be called when the process ends.
+
+    Python stops threads that are left wherever they are. Within C++ that aborts the process.
+    """
+    global _ends
+    _ends = True
+    for thread in threads:
+        thread.join(_ENDING)

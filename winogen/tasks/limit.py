@@ -23,9 +23,21 @@ class Limit:
         self._end = math.inf if seconds is None else clock() + seconds
 
     def reserve(self, seconds: float) -> None:
-        """Keep some for work that is never left out; a half of all stays for what may be."""
+        """Keep some for work that is never left out; a quarter of all stays for what may be."""
         if self.seconds is not None:
-            self._end = max(self._end - seconds, clock() + self.seconds / 2)
+            stays = max(self._end - seconds, clock() + self.seconds / 4)
+            self._end = min(self._end, stays)
+
+    @contextmanager
+    def granted(self) -> Iterator[None]:
+        """Within it a quarter of all seconds is left at least."""
+        before = self._end
+        if self.seconds is not None:
+            self._end = max(before, clock() + self.seconds / 4)
+        try:
+            yield
+        finally:
+            self._end = before
 
     def extend(self, seconds: float) -> None:
         """Leave out of count some seconds in which others worked."""

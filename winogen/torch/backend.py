@@ -13,7 +13,7 @@ from torch._ops import HigherOrderOperator
 from winogen.graph.later import waiting
 from winogen.torch import mutation
 from winogen.torch.cases import Case
-from winogen.torch.drafting import compiled
+from winogen.torch.drafting import measured
 from winogen.torch.proving import unproven
 from winogen.torch.reading import Untraceable, read
 
@@ -102,7 +102,7 @@ class _Backend:
         if not reading.graph.convolutions:
             self._give_up()
             return
-        body, decision = compiled(reading)
+        body, decision = measured(reading)
         case = Case("this call", list(inputs), [], None)
         with waiting():  # torch would prove itself
             wrong = unproven(self.module, reading, body, decision, [case])

@@ -52,6 +52,7 @@ class Witness:
     near: Callable[[], list[Any]]  # see `perturbed`
     rewrites: bool = False  # whether a call writes into parameters
     seconds: float = 0.0  # of a call with the example
+    is_long: bool = False  # whether calls take so long that few are made
     earlier: str = ""  # what an earlier process compared besides
 
     @cached_property
@@ -153,7 +154,7 @@ def witnessed(
             except Exception:  # checks its arguments to the digit
                 return first.leaves
 
-    return Witness(cases, repeats, changes, near, rewrites, seconds)
+    return Witness(cases, repeats, changes, near, rewrites, seconds, is_long)
 
 
 def run(

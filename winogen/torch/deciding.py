@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -60,12 +60,17 @@ class Decision:
     kernels: Sequence[KernelSpec] = ()
     gain: float = 1.0  # predicted of all layers, as far as they were not measured
     is_complete: bool = False  # whether all were measured
+    decided: Callable[[], Decision] | None = None  # see `measured`
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
         if not self.limit:
             return self.limit
         return sum(self.packed.get(node.output, 0) for node in part.nodes)
+
+    def measured(self) -> Decision:
+        """Measure the layers that were not, and return what is decided then."""
+        return self.decided() if self.decided else self
 
 
 def decide(
@@ -88,7 +93,7 @@ def decide(
     little as they can. ``times`` keeps what was measured, for a graph that is decided on again, by
     the digest of a layer and how it runs.
     ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
-    a progress bar.
+    a progress bar. Nothing is measured before `Decision.measured`.
 
     What the limit of seconds leaves no time to measure runs by winogen, as predicted, and what it
     leaves no time to compile stays torch's. Most is done first for the layers that gain most.
@@ -125,9 +130,6 @@ def decide(
     with counting("compiling kernels") as step:
         segments = partial(runtime.library, settings.target, settings.dtype)
         ready = compile_all(specs, step, {"segments": segments}, limit())
-    packed: dict[str, int] = {}
-    allowed: dict[str, float] = {}
-    excluded, rows = set(), []
     keys = [digest(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
     lacking = {
         node.output
@@ -142,41 +144,51 @@ def decide(
     def worth(key: str) -> float:
         return sum(saved[node.output] for node in alike[key])
 
-    with counting("measuring layers") as step:
-        for number, key in enumerate(sorted(alike, key=worth, reverse=True)):
-            node = alike[key][0]
-            step(number, len(alike), node.label or node.output)
-            if not limit().allows():
-                break
-            times[key] = _timed(node, *plans[node.output])
-    for node, key in zip(convolutions, keys):
-        row = _row(node, *plans[node.output], times.get(key))
-        allowed[node.output] = tolerance or LIKELY * (row.error or 0.0)
-        if node.output in lacking:
-            excluded.add(node.output)
-            row = row.left_to_torch("no time was left to compile its kernel")
-        elif key in times and times[key].is_lost and not uncut:
-            excluded.add(node.output)
-            row = row.left_to_torch("torch is faster")
-        else:
-            packed[node.output] = row.packed_bytes
-        rows.append(row)
-    return Decision(
-        layout,
-        excluded,
-        tuple(rows),
-        packed,
-        memory_limit,
-        any(times[key].is_lost for key in keys if key in times),
-        weights,
-        allowed,
-        budgets,
-        {node.output: _choice(*plans[node.output]) for node in convolutions},
-        digest(layout, keys, sorted(excluded)),
-        [spec for spec in specs if spec in ready],
-        _gain(rows, saved, [node.output for node in convolutions]),
-        times.keys() >= set(keys),
-    )
+    def measured() -> Decision:
+        with counting("measuring layers") as step:
+            for number, key in enumerate(sorted(alike, key=worth, reverse=True)):
+                node = alike[key][0]
+                step(number, len(alike), node.label or node.output)
+                if not limit().allows():
+                    break
+                times[key] = _timed(node, *plans[node.output])
+        return decided()
+
+    def decided() -> Decision:
+        packed: dict[str, int] = {}
+        allowed: dict[str, float] = {}
+        excluded, rows = set(), []
+        for node, key in zip(convolutions, keys):
+            row = _row(node, *plans[node.output], times.get(key))
+            allowed[node.output] = tolerance or LIKELY * (row.error or 0.0)
+            if node.output in lacking:
+                excluded.add(node.output)
+                row = row.left_to_torch("no time was left to compile its kernel")
+            elif key in times and times[key].is_lost and not uncut:
+                excluded.add(node.output)
+                row = row.left_to_torch("torch is faster")
+            else:
+                packed[node.output] = row.packed_bytes
+            rows.append(row)
+        return Decision(
+            layout,
+            excluded,
+            tuple(rows),
+            packed,
+            memory_limit,
+            any(times[key].is_lost for key in keys if key in times),
+            weights,
+            allowed,
+            budgets,
+            {node.output: _choice(*plans[node.output]) for node in convolutions},
+            digest(layout, keys, sorted(excluded)),
+            [spec for spec in specs if spec in ready],
+            _gain(rows, saved, [node.output for node in convolutions]),
+            times.keys() >= set(keys),
+            measured,
+        )
+
+    return decided()
 
 
 def _saved(planned: Planned, number: int) -> float:
@@ -291,7 +303,7 @@ def _row(node: Node, planned: Planned, number: int, times: Times | None) -> Row:
         if way == _first(planned, number)
         else "smaller filters, to keep to the limit of memory"
     )
-    if times is None:
+    if times is None and limit().seconds is not None:
         why += f", as predicted: not measured in {limit().seconds:g} seconds"
     return Row(
         name=node.label or node.output,

@@ -45,8 +45,9 @@ _WHOLE = "torch is faster in the whole model"
 _PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
 # Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
 _RELIABLE = 1.2
-# Runs of a model that are never left out: what records its values, and ours beside it.
-_PROOF = 4.0
+# Runs of a model that are never left out: what records its values, and ours beside it. Where they
+# take long, ours and one other size alone.
+_PROOF, _LONG_PROOF = 4.0, 3.0
 # ... and that a comparison with float64 takes, about, and the measuring of wholes.
 _DOUBLE, _WHOLES = 5.0, 5.0
 # The ceiling of errors where no time is left to see the error at the output.
@@ -128,7 +129,8 @@ class Drafts:
 
         It alone is compared with the model. Raises Untraceable.
         """
-        limit().reserve(_PROOF * self.witness.seconds)
+        witness = self.witness
+        limit().reserve((_LONG_PROOF if witness.is_long else _PROOF) * witness.seconds)
         while True:
             with suppress(_Refuted):
                 return self._settled()
@@ -233,10 +235,15 @@ class Drafts:
         raise _Refuted(reason)
 
     def _check_layers(self, parts: _Parts) -> None:
-        """Compare each segment with the layers that it stands for."""
+        """Compare each segment with the layers that it stands for.
+
+        Where a call takes long, on maps of one other size alone, by the kernels of the example's.
+        """
         guard = self.trace.guard
         first, _, *others = self.witness.cases
         cases = [case for case in (*others, first) if guard is None or guard.holds(case.tensors)]
+        if self.witness.is_long and len(cases) > 1:
+            cases = cases[-2:-1]
         body, decision = parts.body, parts.decision
         with restored(self.model), working("checking layers"), confined(body, decision.kernels):
             failures = unproven(self.trace.module, parts.reading, body, decision, cases)
@@ -254,38 +261,57 @@ class Drafts:
             errors = self._proof["errors"]
             reading, ceiling = self._read(), int(self._facts["ceiling"])
             built = self._compiled(reading, uncut, ceiling)
-            if built[1].digest != self._facts.get("decision"):  # the proof is of something else
+            parts = self._measured(_Parts(uncut, reading, *built, None, ceiling))
+            if parts.decision.digest != self._facts.get("decision"):  # another one was proven
                 self._proof = None
                 raise _Refuted("it runs otherwise")
-            return _Parts(uncut, reading, *built, Errors(*errors) if errors else None, ceiling)
+            return parts._replace(errors=Errors(*errors) if errors else None)
         reading = self._read()
         tried: set[str] = set()
 
         def made(ceiling: int) -> _Parts | None:
-            body, decision = self._compiled(reading, uncut, ceiling)
+            # Where its kernels lacked, all that the first has cost would be in vain.
+            with limit().granted() if ceiling else nullcontext():
+                body, decision = self._compiled(reading, uncut, ceiling)
             if decision.digest in tried:  # no layer was above this ceiling
                 return None
             tried.add(decision.digest)
-            tested = self._optimized(body, Report())
-            with working("comparing with float64"), tested.winogen_tested():
-                errors = self._reference.errors(tested)
-            return _Parts(uncut, reading, body, decision, errors, ceiling)
+            return _Parts(uncut, reading, body, decision, self._errors(body), ceiling)
 
         # With memory_limit=0 there is no choice: filters are as small as they can be.
         careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
         if careful and not self._has_time(_DOUBLE):
             built = self._compiled(reading, uncut, _CAREFUL)
-            return _Parts(uncut, reading, *built, None, _CAREFUL)
-        return accurate(made, lambda parts: parts.errors, careful)
+            return self._measured(_Parts(uncut, reading, *built, None, _CAREFUL))
+        limit().reserve(_DOUBLE * self.witness.seconds)
+        return self._measured(accurate(made, lambda parts: parts.errors, careful))
+
+    def _measured(self, parts: _Parts) -> _Parts:
+        """Return parts without the layers that torch computes faster.
+
+        Those of another ceiling are not measured in vain, and leave time for their kernels.
+        """
+        decision = parts.decision.measured()
+        if decision.excluded == parts.decision.excluded:
+            return parts._replace(decision=decision)
+        body, _ = self._compiled(parts.reading, parts.uncut, parts.ceiling, decision)
+        errors = parts.errors and self._errors(body)
+        return parts._replace(body=body, decision=decision, errors=errors)
+
+    def _errors(self, body: fx.GraphModule) -> Errors | None:
+        tested = self._optimized(body, Report())
+        with working("comparing with float64"), tested.winogen_tested():
+            return self._reference.errors(tested)
 
     def _read(self) -> Reading:
         return read(self.trace.module, exclude=self._why_torch)
 
     def _compiled(
-        self, reading: Reading, uncut: bool, ceiling: int
+        self, reading: Reading, uncut: bool, ceiling: int, decision: Decision | None = None
     ) -> tuple[fx.GraphModule, Decision]:
         return compiled(
             reading,
+            decision,
             layout=self._facts.get("layout"),
             most_error=ceilings.CEILINGS[ceiling],
             times=self._memory.times,
@@ -389,8 +415,18 @@ def folded(reading: Reading) -> fx.GraphModule:
     return build(reading, graph, every, layout="NHWC")
 
 
+def measured(reading: Reading) -> tuple[fx.GraphModule, Decision]:
+    """Return what `compiled` does, without the layers that torch computes faster."""
+    body, first = compiled(reading)
+    decision = first.measured()
+    if decision.excluded != first.excluded:
+        body, _ = compiled(reading, decision)
+    return body, decision
+
+
 def compiled(
     reading: Reading,
+    decision: Decision | None = None,
     *,
     tolerance: float | None = None,
     threads: int | None = None,
@@ -400,14 +436,14 @@ def compiled(
     times: dict[str, Times] | None = None,
     uncut: bool = False,
 ) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, its kernels compiled, and what was decided.
+    """Return the module of a reading, its kernels compiled, and what was decided, if not before.
 
     ``layout`` None is the one that is predicted to be faster. ``times`` keeps what was measured,
     for a reading of the same model; ``uncut``: winogen computes slower layers as well.
     """
     graph = simplify(reading.graph)
     usual = MEMORY * sum(node.op.weight_bytes for node in graph.nodes)
-    decision = decide(
+    decision = decision or decide(
         graph,
         reading.shapes,
         tolerance=tolerance,

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from winogen.tasks.idle import give_way
+
 
 class WithoutNumbers(fx.Interpreter):
     """Runs a module on meta tensors; others may run it at the same time.
@@ -20,6 +22,11 @@ class WithoutNumbers(fx.Interpreter):
         """Run on tensors of these sizes and types."""
         with torch.no_grad(), torch.device("meta"):
             return self.run(*(torch.empty(size, dtype=dtype) for size, dtype in kinds))
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run a node, once threads behind calls may."""
+        give_way()
+        return super().run_node(n)
 
     def fetch_attr(self, target: str) -> Any:
         """Return a tensor or a module without its numbers."""

@@ -40,7 +40,7 @@ from winogen.typing import Real
 
 _LEFT = "the model was left alone"
 # Runs of a model that all takes, about, and the seconds besides; those that nothing leaves out.
-_RUNS, _ELSE, _FEWEST = 30.0, 15.0, 10.0
+_RUNS, _ELSE, _FEWEST = 30.0, 15.0, 8.0
 _LONG = 5.0  # seconds that are worth a word before they begin
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
@@ -277,7 +277,7 @@ def _made(
 def _expected(run: float) -> None:
     """Say how long it will take, by the seconds of one run of the model, if that is long."""
     most = limit().seconds
-    about = _RUNS * run + _ELSE if most is None else max(most, most / 2 + _FEWEST * run)
+    about = _RUNS * run + _ELSE if most is None else max(most, most / 4 + _FEWEST * run)
     bound = "" if most is None else f" (seconds={most:g})"
     if about >= _LONG:
         note(f"a run of the model takes {run:.2g} s, so this takes up to {about:.0f} s{bound}")

@@ -137,7 +137,7 @@ def _decided(
         memory_limit=limit,
         usual_memory=usual,
         layout="NCHW" if 2 * planar > len(layers) else "NHWC",
-    )
+    ).measured()
 
 
 def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str, Layer]:
