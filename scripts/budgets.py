@@ -57,11 +57,12 @@ def weight(text: str) -> tuple[int, int]:
 
 @cache
 def rooms() -> dict[str, tuple[int, int]]:
-    """(lines, tokens) of code of each folder of winogen/, and of the files beside the folders."""
+    """(lines, tokens) of code: of each folder of winogen/, of files beside them, and of lab/."""
     sums: dict[str, tuple[int, int]] = {}
-    for path in python_files("winogen"):
-        parts = path.relative_to(ROOT / "winogen").parts
+    for path in python_files("winogen", "lab"):
+        whole, *parts = path.relative_to(ROOT).parts
         room = parts[0] if len(parts) > 1 else "beside the folders"
+        room = room if whole == "winogen" else "of the laboratory"
         lines, tokens = weight(path.read_text("utf-8"))
         before = sums.get(room, (0, 0))
         sums[room] = (before[0] + lines, before[1] + tokens)
@@ -110,6 +111,7 @@ def measured() -> dict[str, dict[str, int]]:
         "code lines": {room: lines for room, (lines, _) in sorted(rooms().items())},
         "all lines": {
             "winogen": physical_lines(files),
+            "lab": physical_lines(python_files("lab")),
             "csrc": physical_lines(sorted(p for p in (ROOT / "csrc").rglob("*") if p.is_file())),
             "tests": physical_lines(python_files("tests")),
         },

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from layer_calls import program
 
 from winogen.columns import aligned
-from winogen.lab.bench.ways import rank_correlation
 from winogen.toolchain import find_compiler
+from winogen_lab.bench.ways import rank_correlation
 
 LAYERS = (  # pixels a side, channels, filters; 3x3
     (112, 32, 32), (56, 64, 64), (28, 128, 128), (14, 256, 256), (13, 256, 384), (7, 512, 512),

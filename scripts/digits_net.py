@@ -6,7 +6,7 @@
 Two 5x5 convolutions, 1 to 32 to 64 maps, each with ReLU and 2x2 max pooling, and a linear layer, on
 scikit-learn's 1797 digits of 8x8 pixels. 600 of them, the same ones each time, are held out, and
 the accuracy on these is printed. Needs torch and scikit-learn. Writes
-winogen/lab/nets/tiny/digits.npz: weights in float16, pictures, and which ones are held out.
+lab/winogen_lab/nets/tiny/digits.npz: weights in float16, pictures, and which ones are held out.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from winogen.lab.nets.digits import architecture, digits, write
+from winogen_lab.nets.digits import architecture, digits, write
 
 SEED, HELD_OUT = 0, 600
 EPOCHS, BATCH, RATE, DECAY = 60, 64, 3e-3, 1e-2

@@ -22,11 +22,11 @@ import numpy as np
 from board_m4 import BARE, need_tools, output_of, sections_of
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "lab")]
 
-from winogen.lab.nets.digits import Digits, digits  # noqa: E402
 from winogen.network import generate  # noqa: E402
 from winogen.onnx.loading import session_of  # noqa: E402
+from winogen_lab.nets.digits import Digits, digits  # noqa: E402
 
 CODE, DATA = 64 * 1024, 32 * 1024  # bytes
 _SAMPLES = 200  # pictures for the ranges

@@ -47,6 +47,10 @@ def page() -> str:
         about = re.sub(rf"^`?{name}`?: ", "", first_line(folder / "__init__.py"))
         about = about[:1].upper() + about[1:]
         parts.append(f"## {name}\n\n{about}\n\n{table(files, folder)}\n")
+    laboratory = ROOT / "lab" / "winogen_lab"
+    files = sorted(path for path in laboratory.rglob("*.py") if path.name != "__init__.py")
+    about = first_line(laboratory / "__init__.py")
+    parts.append(f"## The laboratory, lab/winogen_lab\n\n{about}\n\n{table(files, laboratory)}\n")
     parts.append(f"## Beside the folders\n\n{table(sorted(package.glob('*.py')), package)}\n")
     return "\n".join(parts)
 

@@ -27,7 +27,7 @@ def one(name: str, threads: int) -> dict[str, float]:
     import torch
 
     import winogen.torch
-    from winogen.lab.nets import NETS
+    from winogen_lab.nets import NETS
 
     torch.manual_seed(0)
     torch.set_num_threads(threads)

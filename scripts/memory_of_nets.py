@@ -31,7 +31,7 @@ def one(name: str, options: dict[str, Any] | None) -> dict[str, int]:
     import torch
 
     import winogen.torch
-    from winogen.lab.nets import NETS
+    from winogen_lab.nets import NETS
 
     torch.set_num_threads(1)
     imports = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)).eval()

@@ -35,8 +35,8 @@ def write(name: str, folder: Path) -> None:
     import torch
 
     import winogen.onnx
-    from winogen.lab.nets import NETS
     from winogen.testing import every_layer
+    from winogen_lab.nets import NETS
 
     torch.manual_seed(0)
     net, axes = NETS[name], {0: "n", 2: "h", 3: "w"}
@@ -56,8 +56,8 @@ def measured(name: str, folder: Path) -> dict[str, float]:
     import onnxruntime
 
     import winogen.onnx
-    from winogen.lab.nets import NETS
     from winogen.onnx.library import planner
+    from winogen_lab.nets import NETS
 
     def session(file: str, **library: str) -> Callable[[Any], float]:
         options = onnxruntime.SessionOptions()

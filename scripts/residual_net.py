@@ -5,14 +5,14 @@
 
 A convolution and three residual blocks of 16 to 64 maps, on the digits that `digits_net.py` trains
 with, as it does. How many of the others it knows is printed. Needs torch. Writes
-winogen/lab/nets/tiny/residual.npz: weights and statistics in float16.
+lab/winogen_lab/nets/tiny/residual.npz: weights and statistics in float16.
 """
 
 import torch
 from digits_net import SEED, train
 
-from winogen.lab.nets.digits import digits
-from winogen.lab.nets.residual import architecture, residual, write
+from winogen_lab.nets.digits import digits
+from winogen_lab.nets.residual import architecture, residual, write
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make .venv with winogen (editable) and all that its tests need; do nothing if it is up to date.
+# Make .venv with winogen and winogen-lab (editable) and all that tests need; do nothing if it is up to date.
 # Whatever the machine lacks is reported in one line that says what to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,8 +21,8 @@ else
 fi
 [ -n "$compiler" ] || fail "no C compiler found; install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install) or set CC"
 
-# --- up to date? The copy of pyproject.toml is written last, when everything is in place. ---
-if cmp -s pyproject.toml .venv/pyproject.toml && .venv/bin/python -c '' 2>/dev/null; then
+# --- up to date? The copy of both pyproject.toml is written last, when everything is in place. ---
+if cat pyproject.toml lab/pyproject.toml | cmp -s - .venv/pyproject.toml && .venv/bin/python -c '' 2>/dev/null; then
     exit 0
 fi
 
@@ -46,6 +46,6 @@ echo "winogen: setting up .venv with $("$python" --version) (a minute or two, on
 # Before 21.3 pip cannot install a pyproject.toml in place.
 .venv/bin/python -c 'import pip, sys; sys.exit(tuple(map(int, pip.__version__.split(".")[:2])) < (21, 3))' ||
     .venv/bin/python -m pip install --quiet --upgrade pip || fail "could not update pip; see above"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' ||
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' --editable lab ||
     fail "could not install the packages named in pyproject.toml; see above"
-cp pyproject.toml .venv/pyproject.toml
+cat pyproject.toml lab/pyproject.toml > .venv/pyproject.toml

@@ -15,9 +15,9 @@ import argparse
 import textwrap
 from pathlib import Path
 
-from winogen.lab.nets import report
-from winogen.lab.nets.plot import listed, rivals, save_plot
-from winogen.lab.peers import OUR_NETS
+from winogen_lab.nets import report
+from winogen_lab.nets.plot import listed, rivals, save_plot
+from winogen_lab.peers import OUR_NETS
 
 BEGIN, END = "<!-- speed: begin -->\n", "<!-- speed: end -->\n"
 

@@ -52,10 +52,11 @@ for target in {targets}:
 seconds.sort()
 show(seconds[len(seconds) // 2], seconds[-1])
 """
-_NET = """
+_NET = f"""
 import time, warnings, numpy as np, torch
-import winogen.{door}
-from winogen.lab.nets import NETS
+sys.path.append({str(Path(__file__).resolve().parents[1] / "lab")!r})
+import winogen.torch, winogen.onnx
+from winogen_lab.nets import NETS
 warnings.simplefilter("ignore")
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -107,8 +108,8 @@ _START = (
     ("unpacking a kernel: median, worst", 0.02, _UNPACK.format(targets=_TARGETS)),
 )
 _NETS = (
-    ("ResNet-50, winogen.torch.optimize", 10.0, _NET.format(door="torch") + _TORCH),
-    ("ResNet-50, winogen.onnx.optimize", 10.0, _NET.format(door="onnx") + _ONNX),
+    ("ResNet-50, winogen.torch.optimize", 10.0, _NET + _TORCH),
+    ("ResNet-50, winogen.onnx.optimize", 10.0, _NET + _ONNX),
 )
 
 

@@ -20,7 +20,7 @@ from support import WORKS, general
 from winogen.errors import WinogenError
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "bytes")
-KERNELS = Path(__file__).parents[1] / "winogen" / "lab" / "cover" / "kernels.json"
+KERNELS = Path(__file__).parents[1] / "lab" / "winogen_lab" / "cover" / "kernels.json"
 SHAPE, WEIGHT = (1, 64, 28, 28), (64, 64, 3, 3)
 
 

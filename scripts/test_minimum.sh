@@ -16,20 +16,21 @@ if [ -z "$python" ]; then
     exit 0
 fi
 
-requirements=$("$python" scripts/minimum.py lab)
+requirements=$("$python" scripts/minimum.py plot)
 # Our own test tools are not what users get, so any release will do.
 tools='pytest>=8 pytest-xdist>=3.5 hypothesis>=6.100'
-if ! [ "$requirements" = "$(cat .venv-minimum/requirements.txt 2>/dev/null)" ]; then
+ours='--editable . --editable lab'
+if ! [ "$requirements $ours" = "$(cat .venv-minimum/complete 2>/dev/null)" ]; then
     echo "winogen: setting up .venv-minimum with $("$python" --version) (a minute or two, once)"
     "$python" -m venv --clear .venv-minimum
     printf '%s\n' "$requirements" > .venv-minimum/wanted.txt
-    # shellcheck disable=SC2086 # the tools are words
+    # shellcheck disable=SC2086 # the tools are words, and what is ours
     .venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check \
         --requirement .venv-minimum/wanted.txt $tools
-    .venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-    mv .venv-minimum/wanted.txt .venv-minimum/requirements.txt  # last, when everything is in place
+    .venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $ours
+    printf '%s %s' "$requirements" "$ours" > .venv-minimum/complete  # last, when all is in place
 fi
 
 exec .venv-minimum/bin/python -m pytest -n auto -W ignore::DeprecationWarning \
     tests/algebra tests/toolchain tests/cli \
-    tests/conv/test_arguments.py tests/lab/reports/test_report_parts.py "$@"
+    tests/conv/test_arguments.py tests/reports/test_report_parts.py "$@"

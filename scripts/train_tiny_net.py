@@ -6,7 +6,7 @@
 Three 3x3 convolutions and a pixel shuffle, whose result is added to the enlarged picture. It learns
 from drawn shapes and textures, and from the upper half of matplotlib's sample photograph; how good
 it is on the lower half is printed beside bicubic interpolation. Needs torch. Writes
-winogen/lab/nets/tiny/upscale2x.param and .bin in ncnn's format.
+lab/winogen_lab/nets/tiny/upscale2x.param and .bin in ncnn's format.
 """
 
 from pathlib import Path
@@ -16,10 +16,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from winogen.lab.nets.ncnn_files import NcnnLayer, write
-from winogen.lab.photograph import photograph
+from winogen.demo.photograph import photograph
+from winogen_lab.nets.ncnn_files import NcnnLayer, write
 
-FOLDER = Path(__file__).parents[1] / "winogen" / "lab" / "nets" / "tiny"
+FOLDER = Path(__file__).parents[1] / "lab" / "winogen_lab" / "nets" / "tiny"
 WIDTH, PATCH, BATCH, STEPS = 16, 32, 16, 6000
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Build the sdist and the wheel with prebuilt kernels, each reproducible to the byte.
+"""Build sdists and wheels, winogen's with prebuilt kernels, each reproducible to the byte.
 
     python scripts/wheel.py [--machine aarch64] [--kernels FILE] [--output DIR]
 
-Kernels are those of winogen/lab/cover/kernels.json, compiled by gcc for their targets, never for
-this machine; for aarch64 by a cross compiler. `make wheel` runs this, and then checks and tests
-what it made.
+Kernels are those of lab/winogen_lab/cover/kernels.json, compiled by gcc for their targets, never
+for this machine; for aarch64 by a cross compiler. `make wheel` runs this, and then checks and
+tests what it made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "lab")]
 
 from winogen.conv import quantized_tiles  # noqa: E402
 from winogen.conv.stock import build_of, floor  # noqa: E402
@@ -30,11 +30,11 @@ from winogen.graph import runtime  # noqa: E402
 from winogen.kernels.gemm import GemmSpec, tuning  # noqa: E402
 from winogen.kernels.kind import Spec  # noqa: E402
 from winogen.kernels.spec import KernelSpec  # noqa: E402
-from winogen.lab.cover import listing  # noqa: E402
 from winogen.onnx import library as onnx_library  # noqa: E402
 from winogen.records import TARGETS, Precision, Target  # noqa: E402
 from winogen.toolchain import find_compiler, meters, prebuilt  # noqa: E402
 from winogen.toolchain.loader import Build  # noqa: E402
+from winogen_lab.cover import listing  # noqa: E402
 
 # Of each kind of machine: its compiler, and the oldest glibc that Python's wheels of that kind may
 # ask for.
@@ -93,7 +93,7 @@ def compiled(found: dict[str, list[Build]], machine: str, folder: Path, jobs: in
 
 
 def package(folder: Path, tag: str, output: Path) -> None:
-    """Write the sdist and the wheel."""
+    """Write the sdist and the wheel, and those of the laboratory, which have no kernels."""
     date = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], check=False, cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
@@ -103,9 +103,10 @@ def package(folder: Path, tag: str, output: Path) -> None:
         "WINOGEN_WHEEL_KERNELS": str(folder),
         "WINOGEN_WHEEL_TAG": tag,
     }
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(output), str(ROOT)]
-    subprocess.run([*command, "--wheel"], env=environment, check=True)
-    subprocess.run([*command, "--sdist"], env=environment, check=True)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(output)]
+    for project in (ROOT, ROOT / "lab"):
+        for kind in ("--wheel", "--sdist"):
+            subprocess.run([*command, kind, str(project)], env=environment, check=True)
 
 
 def on_neon(kernel: Spec) -> Spec | None:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Build, check and test the sdist and the wheel with prebuilt kernels: scripts/wheel.py says how.
+# Build, check and test the sdist and the wheel with prebuilt kernels, and build those of the
+# laboratory: scripts/wheel.py says how.
 # $1: the kind of machine; x86_64 or aarch64.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,4 +14,4 @@ fi
 rm -rf dist
 .venv-wheel/bin/python scripts/wheel.py --machine "$machine"
 .venv-wheel/bin/python scripts/check_wheel.py dist/*"$machine".whl
-.venv-wheel/bin/python scripts/test_wheel.py dist/*"$machine".whl dist/*.tar.gz
+.venv-wheel/bin/python scripts/test_wheel.py dist/*"$machine".whl dist/winogen-*.tar.gz

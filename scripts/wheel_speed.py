@@ -22,14 +22,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "lab")]
 
 import numpy as np  # noqa: E402
 
 from winogen import Conv2d  # noqa: E402
-from winogen.lab.layers import chosen_layers  # noqa: E402
 from winogen.tasks.turns import clock_of, in_turns  # noqa: E402
 from winogen.toolchain.prebuilt import SUFFIX  # noqa: E402
+from winogen.tuning.chosen import chosen_layers  # noqa: E402
 from winogen.tuning.layers import BenchLayer  # noqa: E402
 
 _ROUNDS, _EACH, _TURN = (7, 7), (3, 50), 0.01  # of at least so many calls and seconds

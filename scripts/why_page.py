@@ -13,9 +13,9 @@ import argparse
 import json
 from pathlib import Path
 
-from winogen.lab.bench.explain_plot import save_plot
-from winogen.lab.bench.explain_tables import markdown
-from winogen.lab.bench.report import save
+from winogen_lab.bench.explain_plot import save_plot
+from winogen_lab.bench.explain_tables import markdown
+from winogen_lab.bench.report import save
 
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 

@@ -45,7 +45,7 @@ def one(name: str, threads: int, forked: int) -> dict[str, Any]:
 
     import winogen.torch
     from winogen.graph.steps import Bound
-    from winogen.lab.nets import NETS
+    from winogen_lab.nets import NETS
 
     imported = seconds()
     torch.manual_seed(0)

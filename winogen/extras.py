@@ -1,4 +1,4 @@
-"""Packages that only some need: extras of winogen's bring them."""
+"""Packages that only some need: extras of winogen's, or of a distribution beside it, bring them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from winogen.errors import WinogenError
 
+WINOGEN = "winogen"  # the distribution
 # The packages of modules that have other names.
 _PACKAGES = {
     "PIL": "matplotlib",  # which brings it
@@ -23,20 +24,22 @@ class MissingPackage(WinogenError, ImportError):
     """A package that this needs is not installed; the message says how to install it."""
 
 
-def require(name: str, extra: str) -> Any:
-    """Return a module that comes with an extra of winogen's; raises MissingPackage.
+def require(name: str, extra: str, distribution: str = WINOGEN) -> Any:
+    """Return a module that comes with an extra of a distribution; raises MissingPackage.
 
-    >>> require("json", "lab").dumps(1)
+    >>> require("json", "plot").dumps(1)
     '1'
     """
     try:
         return import_module(name)
     except ImportError as problem:
-        raise _of(name.partition(".")[0], problem, extra) from problem
+        raise _of(name.partition(".")[0], problem, distribution, extra) from problem
 
 
-def missing(problem: ImportError) -> MissingPackage | None:
+def missing(problem: ImportError, *distributions: str) -> MissingPackage | None:
     """Return what to install for an import that failed; None if no extra brings the module.
+
+    ``distributions``: whose extras count besides winogen's.
 
     >>> print(missing(ImportError("no such module", name="torch.nn")))
     torch: cannot be imported (no such module); install it by pip install 'winogen[torch]'
@@ -45,27 +48,31 @@ def missing(problem: ImportError) -> MissingPackage | None:
         return problem
     name = (problem.name or "").partition(".")[0]
     package = _PACKAGES.get(name, name)
-    try:
-        known = requirements()
-    except metadata.PackageNotFoundError:
-        return None
-    # The extra that is named after it, else the smallest.
-    extras = [
-        (extra != name, len(needed), extra)
-        for extra, needed in known.items()
-        if extra and any(one.package == package for one in needed)
-    ]
-    return _of(package, problem, min(extras)[2]) if extras else None
+    for distribution in (WINOGEN, *distributions):
+        try:
+            known = requirements(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+        # The extra that is named after it, else the smallest.
+        extras = [
+            (extra != name, len(needed), extra)
+            for extra, needed in known.items()
+            if extra and any(one.package == package for one in needed)
+        ]
+        if extras:
+            return _of(package, problem, distribution, min(extras)[2])
+    return None
 
 
-def _of(package: str, problem: ImportError, extra: str) -> MissingPackage:
+def _of(package: str, problem: ImportError, distribution: str, extra: str) -> MissingPackage:
     return MissingPackage(
-        f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[{extra}]'"
+        f"{package}: cannot be imported ({problem}); install it by pip install "
+        f"'{distribution}[{extra}]'"
     )
 
 
 class Requirement(NamedTuple):
-    """A package that winogen needs, for an extra or at all, and the version that is installed."""
+    """A package that is needed, for an extra or at all, and the version that is installed."""
 
     package: str
     least: str  # version
@@ -82,16 +89,16 @@ class Requirement(NamedTuple):
         return f"{self.package} {self.found}" + ("" if self.is_met else f" (needs {self.least})")
 
 
-def requirements() -> dict[str, list[Requirement]]:
+def requirements(distribution: str = WINOGEN) -> dict[str, list[Requirement]]:
     """Return what each extra needs on this Python by its name, and under "" what all need.
 
-    Raises importlib.metadata.PackageNotFoundError where winogen was not installed.
+    Raises importlib.metadata.PackageNotFoundError where the distribution was not installed.
 
     >>> [one.package for one in requirements()[""] if one.package == "numpy" and one.is_met]
     ['numpy']
     """
     needed: dict[str, list[Requirement]] = {"": []}
-    for line in metadata.requires("winogen") or ():
+    for line in metadata.requires(distribution) or ():
         text, _, marker = line.partition(";")
         pair = re.fullmatch(r"([\w.-]+) *[>=]=([\w.]+)", text.strip())
         newest = re.search(r"""python_version < ['"]([\d.]+)""", marker)

@@ -174,6 +174,21 @@ def read_json(argument: str, path: str | Path, allowed: str) -> Any:
     return parse_json(argument, read_bytes(argument, path, allowed), path)
 
 
+def write_document(document: dict[str, Any], path: str | Path, rows_of: str) -> None:
+    """Write figures as JSON whose rows have a line each, so that two runs can be compared.
+
+    ``rows_of``: the key of the list of rows.
+    """
+    parts = []
+    for key, value in document.items():
+        text = json.dumps(value, allow_nan=False)
+        if key == rows_of:
+            rows = ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in value)
+            text = f"[\n{rows}\n ]"
+        parts.append(f" {json.dumps(key)}: {text}")
+    Path(path).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
 def read_array(argument: str, path: str | Path, *, mapped: bool = False) -> Any:
     """Return what `numpy.save` or `savez` wrote: an array, or a mapping from names to arrays.
 

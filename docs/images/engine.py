@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from winogen.lab.engine_plot import save_utilisation
+from winogen_lab.engine_plot import save_utilisation
 
 if __name__ == "__main__":
     save_utilisation(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_name("engine.png"))

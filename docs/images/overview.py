@@ -16,7 +16,7 @@ from matplotlib.patches import ConnectionPatch, Rectangle
 
 import winogen
 from winogen.codegen.transforms import load
-from winogen.lab.demo import photograph
+from winogen.demo import photograph
 from winogen.numerics import Direct, measure
 
 INK, QUIET, PAPER, ACCENT = "#f2efe9", "#9a9aa2", "#16181d", "#e8a33d"

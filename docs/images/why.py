@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from winogen.lab.bench.explain_plot import save_plot
+from winogen_lab.bench.explain_plot import save_plot
 
 HERE = Path(__file__).parent
 

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from winogen.lab.nets.word_plot import save_plot
+from winogen_lab.nets.word_plot import save_plot
 
 HERE = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""All commands with all of their options, read from the app itself: `commands()`."""
+"""All commands with all of their options, read from the app and from entry points: `commands()`."""
 
 import inspect
 import re
@@ -10,6 +10,7 @@ from typing import Any, get_args
 from winogen.cli.app import app
 from winogen.cli.convolution import _names
 from winogen.conv.options import NAMES
+from winogen.plugins import offered
 
 LAYOUTS = ("NCHW", "NHWC")
 
@@ -38,6 +39,9 @@ class Parameter:
 def commands() -> dict[str, list[Parameter]]:
     """Every command by its words, as "lab ways", with its parameters."""
     found, rest = {}, [("", app)]
+    for name, entry in offered("winogen.commands").items():
+        group = entry.load()
+        rest.append((name if len(group.registered_commands) > 1 else "", group))
     while rest:
         words, group = rest.pop()
         for one in group.registered_commands:

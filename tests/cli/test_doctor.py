@@ -205,7 +205,7 @@ def test_versions_that_are_missing_or_too_old_are_told(found, monkeypatch):
     (own,), (torch,), (rest,) = (by_topic[t] for t in ("packages", "extra torch", "extras"))
     assert own["state"] == "lacks" and "numpy 1.2 (needs 1.24)" in own["text"]
     assert torch["text"] == "torch 2.1.0+cpu (needs 2.6)" and torch["state"] == "lacks"
-    assert rest["state"] == "absent" and "lab, " in rest["text"] and "torch" not in rest["text"]
+    assert rest["state"] == "absent" and "plot, " in rest["text"] and "torch" not in rest["text"]
     assert rest["cure"].startswith("pip install 'winogen[compiler]'")
 
 

@@ -11,7 +11,7 @@ import pytest
 from cli.every import commands
 
 from winogen import progress
-from winogen.lab.bench import products
+from winogen_lab.bench import products
 
 COMMANDS = commands()
 LAYER = {"name": "a", "input": [1, 2, 6, 6], "weight": [2, 2, 3, 3], "padding": 1}

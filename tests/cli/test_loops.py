@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from winogen.lab.loops.parameters import Parameters
+from winogen_lab.loops.parameters import Parameters
 
 LAYER = (
     "lab",

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from winogen.lab.reports import catalog, ways
+from winogen.reports import catalog, ways
 
 LAYER = ("--input", "1,4,8,9", "--weight", "3,4,3,3", "--padding", "1")
 NAME = "1,4,8,9:3,4,3,3"
@@ -159,7 +159,7 @@ def test_of_every_number_format(winogen, folder, monkeypatch):
 
 def test_of_a_net(winogen, folder, monkeypatch):
     pytest.importorskip("torch")
-    from winogen.lab.nets import quality
+    from winogen_lab.nets import quality
 
     few = [numbers for numbers in quality.NUMBERS if numbers.label == "flyte16 filters, cut"]
     whole = quality.measure_quality

@@ -1,10 +1,10 @@
-"""`winogen lab search-loops`: what it counts, prints, refuses; tests/lab kills and resumes it."""
+"""`winogen lab search-loops`: what it prints, refuses; tests/laboratory kills and resumes it."""
 
 import json
 
 import pytest
 
-from winogen.lab.loops.parameters import Parameters
+from winogen_lab.loops.parameters import Parameters
 
 LAYER = ("lab", "search-loops", "--input", "1,4,6,7", "--weight", "3,4,3,3", "--layout", "NHWC")
 FEW = (

@@ -26,6 +26,8 @@ def machine(tmp_path):
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "lab").mkdir()
+    shutil.copy(ROOT / "lab" / "pyproject.toml", tmp_path / "lab")
     programs = tmp_path / "bin"
     programs.mkdir()
     for tool in TOOLS:
@@ -93,11 +95,15 @@ def test_an_up_to_date_venv_is_left_alone(machine):
     python = binaries / "python"
     python.write_text("#!/bin/sh\nexit 0\n")
     python.chmod(0o755)
-    shutil.copy(ROOT / "pyproject.toml", machine.folder / ".venv")
+    projects = [machine.folder / name for name in ("pyproject.toml", "lab/pyproject.toml")]
+    texts = [path.read_bytes() for path in projects]
+    (machine.folder / ".venv" / "pyproject.toml").write_bytes(b"".join(texts))
     result = machine(cc="exit 0")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    (machine.folder / "pyproject.toml").write_text("# changed\n")
-    assert "needs Python" in complaint(machine(cc="exit 0"))
+    for path, text in zip(projects, texts):
+        path.write_text("# changed\n")
+        assert "needs Python" in complaint(machine(cc="exit 0"))
+        path.write_bytes(text)
 
 
 def minimum(root, *words):

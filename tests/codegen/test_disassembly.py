@@ -16,8 +16,8 @@ from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.gemm import tuning as gemm_tuning
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.lab.bench.stack import loops
 from winogen.records import TARGETS, Precision
+from winogen_lab.bench.stack import loops
 
 pytestmark = pytest.mark.thorough  # they need compilers for other CPUs
 

@@ -8,19 +8,29 @@ from pkgutil import iter_modules, walk_packages
 import pytest
 
 import winogen
+import winogen_lab
 
-MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
+MODULES = [
+    module.name
+    for package in (winogen, winogen_lab)
+    for module in walk_packages(package.__path__, f"{package.__name__}.")
+]
 # What a module, or its examples, import, if that is an extra.
 NEEDS = dict.fromkeys(
     ("winogen.torch", "winogen.testing", "winogen.lowrank.programs"), "torch"
 ) | dict.fromkeys(
     (
-        f"winogen.lab.nets.{name}"
+        f"winogen_lab.nets.{name}"
         for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")
     ),
     "torch",
 )
-STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
+STATIONS = [
+    f"{package.__name__}.{m.name}"
+    for package in (winogen, winogen_lab)
+    for m in iter_modules(package.__path__)
+    if m.ispkg
+]
 
 
 def _skip_without_its_extra(name):
@@ -29,7 +39,7 @@ def _skip_without_its_extra(name):
             pytest.importorskip(extra)
 
 
-@pytest.mark.parametrize("name", ["winogen", *MODULES])
+@pytest.mark.parametrize("name", ["winogen", "winogen_lab", *MODULES])
 def test_the_examples_run(name):
     _skip_without_its_extra(name)
     assert doctest.testmod(import_module(name)).failed == 0

@@ -192,7 +192,7 @@ class Shell:
             assert all(word in known for word in rest if word.startswith("-")), command
         elif program == "python" and rest[0] in SLOW_EXAMPLES:
             assert (ROOT / rest[0]).exists(), command
-        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.lab.nets"):
+        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen_lab.nets"):
             assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:
             paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]

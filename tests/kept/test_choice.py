@@ -49,6 +49,8 @@ def test_rooms_that_changed_come_first(config, monkeypatch):
     changed = {choice.room_of(name) for name in ("winogen/c/plan.py", "README.md")}
     monkeypatch.setattr(choice, "changed_rooms", lambda root: changed)
     assert choice.chosen(config(), items) == [items[2], items[0], items[1]]
+    rooms = map(choice.room_of, ("lab/winogen_lab/bench/own.py", "tests/laboratory/test_x.py"))
+    assert len({*rooms}) == 1
 
 
 def test_what_there_was_no_time_for_is_skipped_and_comes_first(config, monkeypatch, tmp_path):

@@ -22,10 +22,10 @@ from winogen.kernels import pixels_family
 from winogen.kernels.count import Demand
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.lab.bench import profile, regret
 from winogen.records import TARGETS, Precision, Tuning
 from winogen.records.tuning import MEANS
 from winogen.tuning.layers import BenchLayer
+from winogen_lab.bench import profile, regret
 
 VARIANTS = kernels.variants()
 CSRC = resources.folder("csrc")
@@ -256,7 +256,7 @@ def test_loop_nests_are_imported_when_somebody_names_them():
     code = """if True:
         import sys, numpy, winogen
         from winogen.kernels import algorithms, named
-        loaded = lambda: any(name.startswith("winogen.lab.loops") for name in sys.modules)
+        loaded = lambda: any(name.startswith("winogen_lab.loops") for name in sys.modules)
         w = numpy.ones((8, 4, 3, 3), numpy.float32)
         winogen.Conv2d(w).plan((1, 4, 9, 9))
         assert "loops" in algorithms() and not loaded()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen import transforms
 from winogen.errors import WinogenError
-from winogen.lab.reports.published import DIRECT, PUBLISHED
 from winogen.numerics import PRACTICAL, Direct, measure
+from winogen.reports.published import DIRECT, PUBLISHED
 from winogen.rounding.data import DISTRIBUTIONS, ExactReference, convolve
 from winogen.rounding.formats import FORMATS
 

@@ -12,7 +12,6 @@ from kernels.turns import first
 
 from winogen.algebra import cook_toom, default_points, winograd
 from winogen.errors import InvalidValue
-from winogen.lab.reports.published import PUBLISHED
 from winogen.numerics import estimate, measure
 from winogen.numerics.search import Candidate, Results, Search, executor, search
 from winogen.numerics.search.batch import Batch, matrices
@@ -23,6 +22,7 @@ from winogen.numerics.search.scalings import scale_for_error
 from winogen.numerics.search.screen import screen
 from winogen.numerics.search.spaces import FAMILIES, structures
 from winogen.numerics.search.tasks import count_task, run
+from winogen.reports.published import PUBLISHED
 
 
 def found_by(wanted: Search, results: Results | None = None):

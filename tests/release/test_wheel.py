@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from winogen.lab.cover import listing
 from winogen.records import TARGETS
 from winogen.toolchain import meters
+from winogen_lab.cover import listing
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -62,7 +62,8 @@ def build(request, kernels, tmp_path_factory):
         output = tmp_path_factory.mktemp("dist")
         words = ("--kernels", kernels, "--output", output, *words)
         run(SCRIPTS / "wheel.py", *words, WINOGEN_CACHE=str(cache))
-        (wheel,), (sdist,) = output.glob("*.whl"), output.glob("*.tar.gz")
+        (wheel,), (sdist,) = output.glob("winogen-*.whl"), output.glob("winogen-*.tar.gz")
+        assert len([*output.iterdir()]) == 4  # and those of the laboratory
         return wheel, sdist
 
     return build

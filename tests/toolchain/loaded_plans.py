@@ -31,10 +31,10 @@ import numpy as np
 from winogen.conv import memory, planner
 from winogen.conv.execute import Prepared
 from winogen.conv.request import Request
-from winogen.lab.layers import chosen_layers
 from winogen.records import Machine
 from winogen.toolchain import host_target, machine, machine_file
 from winogen.toolchain.calibrate import ratios
+from winogen.tuning.chosen import chosen_layers
 
 FIRST_PLAN = """
 from winogen.toolchain import cache_dir, machine, machine_file

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from winogen.lab.nets import NETS
-from winogen.lab.nets.packages import import_torchvision
+from winogen_lab.nets import NETS
+from winogen_lab.nets.packages import import_torchvision
 
 SIZES = ((1, 3, 64, 64), (2, 3, 96, 80))
 LARGE = ((1, 3, 96, 96), (2, 3, 128, 112))

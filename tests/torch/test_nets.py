@@ -12,10 +12,10 @@ from typer.testing import CliRunner  # noqa: E402
 
 from winogen.cli.app import app  # noqa: E402
 from winogen.errors import InvalidValue  # noqa: E402
-from winogen.lab.nets import NETS, files  # noqa: E402
-from winogen.lab.nets.ncnn_files import NcnnLayer, read  # noqa: E402
-from winogen.lab.nets.ncnn_graph import NumpyNet  # noqa: E402
-from winogen.lab.nets.ncnn_torch import NcnnNet  # noqa: E402
+from winogen_lab.nets import NETS, files  # noqa: E402
+from winogen_lab.nets.ncnn_files import NcnnLayer, read  # noqa: E402
+from winogen_lab.nets.ncnn_graph import NumpyNet  # noqa: E402
+from winogen_lab.nets.ncnn_torch import NcnnNet  # noqa: E402
 
 # Parameters as the papers' nets have them (without VGG's and Inception's classifiers on the side).
 PARAMETERS = {
@@ -40,7 +40,7 @@ def test_nets_have_the_parameters_of_their_papers(name):
 
 @pytest.mark.parametrize("name", ["resnet18", "dncnn", "mobilenet-v2"])
 def test_random_weights_keep_activations_in_bounds_and_errors_small(name):
-    from winogen.lab.nets.blocks import fill
+    from winogen_lab.nets.blocks import fill
 
     module, x = NETS[name].module(), torch.from_numpy(files.example(NETS[name]))
     fill(module, x, seed=1)
@@ -143,7 +143,7 @@ def test_trained_nets_give_what_ncnn_gives(name):
     net = NETS[name]
     if net.missing():
         pytest.skip(net.missing())
-    from winogen.lab.peers.ncnn import empty_net, load
+    from winogen_lab.peers.ncnn import empty_net, load
 
     x = np.ascontiguousarray(files.example(net)[:, :, :48, :56])
     native = empty_net(1)

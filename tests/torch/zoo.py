@@ -1,6 +1,6 @@
 """Known architectures through both doors: all load, all compute what they did.
 
-    pip install -e '.[torch,onnx,nets,zoo]'
+    pip install -e '.[torch,onnx]' -e './lab[nets,zoo]'
     python tests/torch/zoo.py --only dpn68 resnet18 --door torch
 
 The doors are `winogen.torch.optimize`, and `torch.onnx.export` followed by `winogen.onnx.optimize`
@@ -33,7 +33,7 @@ from alike import compared, difference, tensors, trace
 from architectures import Entry, entries
 from torch import nn
 
-from winogen.lab.nets import NotInstalled
+from winogen_lab.nets import NotInstalled
 
 SECONDS = 1800  # of one model
 RESULT = "result: "

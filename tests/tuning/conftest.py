@@ -1,5 +1,5 @@
 """The layer that tests of the benchmark use, too."""
 
-from lab.conftest import tiny
+from laboratory.conftest import tiny
 
 __all__ = ["tiny"]

@@ -25,10 +25,10 @@ from winogen.conv.request import Request
 from winogen.conv.tolerance import MARGIN, PATIENCE, TOLERANCE
 from winogen.errors import BuildError, CacheUnavailable, InvalidValue
 from winogen.kernels import algorithms
-from winogen.lab.layers import chosen_layers
 from winogen.records import Machine
 from winogen.toolchain import host_target
 from winogen.tuning import Arena, Search, budget, space, tune
+from winogen.tuning.chosen import chosen_layers
 from winogen.tuning.layers import BenchLayer
 
 TARGET = host_target()

@@ -126,15 +126,18 @@ def constraints(folder: Path) -> Path:
     return path
 
 
-def installed(extras: str, cache: Path, source: Path) -> Environment:
+def installed(extras: str, cache: Path, source: Path, lab: bool = False) -> Environment:
     """Return an environment with `pip install '.[extras]'` of a copy of the clone, in ``cache``.
 
-    The packages of others stay there; winogen is installed anew.
+    ``lab``: with `./lab`, too. The packages of others stay there; winogen is installed anew.
     """
-    words = [extras, sys.version, (ROOT / "pyproject.toml").read_text("utf-8")]
+    projects = [ROOT / "pyproject.toml", *([ROOT / "lab" / "pyproject.toml"] if lab else [])]
+    words = [extras, sys.version, *(path.read_text("utf-8") for path in projects)]
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
     cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"environment-{extras.replace(',', '-') or 'plain'}-{digest}"
+    name = "-".join([*filter(None, extras.split(",")), *(["lab"] if lab else [])]) or "plain"
+    folder = cache / f"environment-{name}-{digest}"
+    beside = [source / "lab"] if lab else []
     python = folder / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     more = {**os.environ, "PIP_CONSTRAINT": str(constraints(cache)), "PYTHONPATH": ""}
@@ -142,11 +145,11 @@ def installed(extras: str, cache: Path, source: Path) -> Environment:
         if not (folder / "complete").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
             what = f"{source}[{extras}]" if extras else source
-            subprocess.run([*pip, what], check=True, env=more)
+            subprocess.run([*pip, what, *beside], check=True, env=more)
             (folder / "complete").touch()
         done = folder / "source"
         if not done.exists() or done.read_text() != str(source):
-            again = ["--no-deps", "--force-reinstall", source]
+            again = ["--no-deps", "--force-reinstall", source, *beside]
             subprocess.run([*pip, *again], check=True, env=more)
             done.write_text(str(source))
     return Environment(python)

@@ -2,53 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from winogen import extras
 from winogen.cli import (
-    algebras,
-    bench,
     bundle,
     cache,
     calibrate,
     compress,
-    cover,
     demo,
     derive,
     doctor,
     engine,
-    engine_tables,
-    explain,
     fixed,
-    front,
     generate,
-    loops,
-    low_rank,
     onnx,
     plan,
-    regret,
     report,
     search,
-    search_loops,
-    stack,
-    strassen,
     transforms,
     tune,
     verify,
-    ways,
-    word_lengths,
 )
 from winogen.cli.options import App
 from winogen.errors import WinogenError
+from winogen.plugins import LABORATORY, offered
 
 BAD_INPUT = 2  # exit status, as for a usage error
+_GROUP = "winogen.commands"  # of entry points, each a typer.Typer
+# Commands that say how to get them where nobody offers them.
+_OF_LABORATORY = "bench", "lab"
+_BESIDE = "is a command of winogen's laboratory, which is not installed"
+
+
+def _absent(name: str, why: str) -> Any:
+    """A command that only says why it cannot run, with whatever follows its name."""
+    absent = typer.Typer(add_completion=False)
+
+    @absent.command(
+        name,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    def say() -> None:
+        raise extras.MissingPackage(f"{name} {why}; install it by {LABORATORY}")
+
+    return get_command(absent)
+
+
+def _distributions(name: str | None) -> Iterator[str]:
+    """Yield the distribution of a command, if it is another than winogen."""
+    found = offered(_GROUP).get(name or "")
+    if found is not None and found.dist is not None:
+        yield found.dist.name
 
 
 class _Commands(TyperGroup):
-    """Prints an expected error as one message instead of a traceback."""
+    """Prints an expected error as one message instead of a traceback.
+
+    Commands of other distributions are looked for where a name is none of ours, and for the help.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of ours, then those of others."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *offered(_GROUP)]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, of whomever it is; None for an unknown name."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        if cmd_name in offered(_GROUP):
+            try:
+                command: Any = get_command(offered(_GROUP)[cmd_name].load())
+            except ImportError as problem:
+                return _absent(cmd_name, f"cannot be imported ({problem})")
+            command.name, command.rich_help_panel = cmd_name, _FIGURES
+            return command
+        return _absent(cmd_name, _BESIDE) if cmd_name in _OF_LABORATORY else None
 
     def invoke(self, ctx: Any) -> Any:  # click's Context, or that of the click inside typer
         try:
@@ -61,7 +98,7 @@ class _Commands(TyperGroup):
         except (WinogenError, OSError) as error:
             reason: Exception = error
         except ImportError as error:
-            missing = extras.missing(error)
+            missing = extras.missing(error, *_distributions(ctx.invoked_subcommand))
             if missing is None:
                 raise
             reason = missing
@@ -98,10 +135,11 @@ def _common(
     pass
 
 
+# Panels of the help; commands of other distributions stand in the last one.
 _EXACT = "Algorithms and C"
 _MACHINE = "Layers on this machine"
 _MODELS = "Models"
-_LABORATORY = "Figures and pictures"
+_FIGURES = "Figures and pictures"
 
 app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
 app.command(epilog=fixed.EXAMPLE, rich_help_panel=_EXACT)(fixed.fixed)
@@ -119,27 +157,5 @@ app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=bundle.EXAMPLE, rich_help_panel=_MODELS)(bundle.bundle)
 app.command(epilog=compress.EXAMPLE, rich_help_panel=_MODELS)(compress.compress)
 app.command(epilog=engine.EXAMPLE, rich_help_panel=_MODELS)(engine.engine)
-app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
-app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
-app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)
-
-laboratory = App(
-    help="What binds a layer, which algebra suits it, how well plans are chosen, and loop nests.",
-    no_args_is_help=True,
-)
-laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
-laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
-laboratory.command(epilog=ways.EXAMPLE)(ways.ways)
-laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
-laboratory.command(epilog=front.EXAMPLE)(front.front)
-laboratory.command(epilog=algebras.JOINED)(algebras.joined)
-laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
-laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
-laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
-laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
-laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
-laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
-laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
-laboratory.command(epilog=engine_tables.WORK)(engine_tables.work)
-laboratory.command("engine", epilog=engine_tables.ENGINE)(engine_tables.engine_figures)
-app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)
+app.command(epilog=demo.EXAMPLE, rich_help_panel=_FIGURES)(demo.demo)
+app.command(epilog=report.EXAMPLE, rich_help_panel=_FIGURES)(report.report)

@@ -41,10 +41,10 @@ def calibrate(
 
     from winogen.cli.options import finite
     from winogen.errors import InvalidValue
-    from winogen.lab.layers import chosen_layers
     from winogen.progress import working
     from winogen.toolchain import cache_dir, machine
     from winogen.toolchain.calibrate import calibrated
+    from winogen.tuning.chosen import chosen_layers
 
     finite("seconds", seconds)
     for name, value in (("layers", layers), ("only", only)):

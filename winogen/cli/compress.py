@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from winogen.cli.bench import check_outputs
+from winogen.cli.outputs import check_outputs
 
 _DRAWN = ("products:1.25x", "products:1.5x", "products:2x", "products:3x", "products:4x")
 
@@ -102,8 +102,8 @@ def _draw(
     from contextlib import suppress
 
     from winogen.errors import InvalidValue
-    from winogen.lab.compress_plot import Point, save_plot
     from winogen.lowrank.compressing import compressed
+    from winogen.lowrank.plot import Point, save_plot
 
     points = []
     for budget in (one for one in _DRAWN if one != report.budget):

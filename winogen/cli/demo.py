@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from winogen.lab.demo.workload import Measurement
+    from winogen.demo.workload import Measurement
 
 EXAMPLE = "Example: winogen demo --threads 1"
 
@@ -22,7 +22,7 @@ def demo(
     """Run a VGG-sized layer and filter a photograph by every algorithm, against float64."""
     from rich.console import Console
 
-    from winogen.lab import demo
+    from winogen import demo
     from winogen.progress import compiling
     from winogen.toolchain import host_target
     from winogen.toolchain.compiler import compiler_name

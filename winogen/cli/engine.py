@@ -45,7 +45,7 @@ def engine(
     channels, f_o filters and L lanes in a cycle. F(m, r) is among the choices, and direct
     convolution. No engine that is left out is as good in time, multipliers, storage and error.
     """
-    from winogen.cli.bench import check_outputs
+    from winogen.cli.outputs import check_outputs
     from winogen.hardware.sizing import Demands, front
     from winogen.progress import counting
 
@@ -62,7 +62,7 @@ def engine(
     with counting("sizing") as step:
         best = front(layers, demands, step)
     if plot is not None:
-        from winogen.lab.engine_plot import save_front
+        from winogen.hardware.plot import save_front
 
         save_front(best.engines, demands, net, plot)
     if as_json:
@@ -89,17 +89,15 @@ def quantity(name: str, text: str, thousand: int = 1000) -> float:
 
 
 def read_layers(net: str) -> list[Problem]:
-    """Return the layers of a net of the hardware room, or of one of the laboratory."""
+    """Return the layers of a net of the hardware room, or of one that others offer."""
     from winogen.hardware import nets
     from winogen.hardware.reading import net_layers
-    from winogen.lab.nets import NETS
+    from winogen.tuning.nets import known
 
-    if net in nets.NETS or net not in NETS:
+    if net in nets.NETS or net not in known():
         return net_layers(net)
-    from winogen.lab.layers import layers_called
-
     # Each as often as the net has it; layer sets of the same name have different ones only.
-    return [layer.problem() for layer in layers_called(net)]
+    return [layer.problem() for layer in known()[net].layers(net)]
 
 
 def table(net: str, layers: int, best: Front, demands: Demands) -> str:

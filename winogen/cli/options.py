@@ -53,9 +53,9 @@ def give(
     As JSON, or as ``show`` prints it. ``rows_of``: the key of what has a line each in the file.
     """
     if results is not None:
-        from winogen.lab.bench.report import save
+        from winogen.files import write_document
 
-        save(document, results, rows_of)
+        write_document(document, results, rows_of)
     if as_json:
         print_json(document)
     else:

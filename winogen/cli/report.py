@@ -121,29 +121,26 @@ def _refuse(options: dict[str, Any], allowed: str) -> None:
 
 
 def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
-    from functools import partial
-
-    from winogen.lab.bench.reference import data
-    from winogen.lab.reports import Case, write_catalog_report
     from winogen.progress import counting
+    from winogen.reports import Case, write_catalog_report
     from winogen.tuning.layers import load_layers
 
     chosen = () if layers == "none" else load_layers(layers)
-    cases = [Case(one.name, one.problem(), partial(data, one)) for one in chosen]
+    cases = [Case(one.name, one.problem(), one.data) for one in chosen]
     with counting("measuring") as step:
         return write_catalog_report(output, cases, progress=step, **options)
 
 
 def _net(output: Path, name: str) -> Path:
-    from winogen.cli.bench import print_wide
-    from winogen.lab.nets.quality import measure_quality
-    from winogen.lab.nets.tables import quality
-    from winogen.lab.reports import write_net_report
+    from winogen.cli.outputs import print_wide
     from winogen.progress import counting
+    from winogen.reports import write_net_report
+    from winogen.tuning import nets
 
+    net = nets.trained(name)
     with counting("measuring") as step:
-        page, document = write_net_report(output, lambda: measure_quality(name, progress=step))
-    print_wide(quality(document))
+        page, document = write_net_report(output, lambda: net.quality(name, step))
+    print_wide(_quality_table(document))
     return page
 
 
@@ -155,9 +152,8 @@ def _layer(
     tolerance: float | None = None,
     **options: Any,
 ) -> Path:
-    from winogen.lab.bench.reference import data
-    from winogen.lab.reports import Case, write_layer_report
     from winogen.progress import counting
+    from winogen.reports import Case, write_layer_report
 
     flags = {name: options.pop(name, False) for name in ("thorough", "numbers", "timed")}
     given = {"input": input, "weight": weight}
@@ -173,7 +169,7 @@ def _layer(
             _refuse({name: given[name]}, f"an array, or nothing: {layer} says its shape")
         described = _of_file(layer, options)
 
-    drawn = data(described) if len(loaded) < 2 else (None, None)
+    drawn = described.data() if len(loaded) < 2 else (None, None)
     arrays = tuple(loaded.get(name, array) for array, name in zip(drawn, given))
     sources = {
         key: str(given[name]) if name in loaded else "random, normal"
@@ -184,7 +180,7 @@ def _layer(
     with counting("measuring") as step:
         page = write_layer_report(output, case, progress=step, **flags, **chosen)
     if flags["numbers"]:
-        from winogen.cli.bench import print_wide
+        from winogen.cli.outputs import print_wide
 
         print_wide(_numbers_table(page))
     return page
@@ -193,7 +189,7 @@ def _layer(
 def _numbers_table(page: Path) -> Table:
     """What the page says of number formats: errors, predicted and measured, and times."""
     from winogen.files import read_json
-    from winogen.lab.bench.texts import number, table_of
+    from winogen.tables import number, table_of
 
     document = read_json("report", page.with_name("report.json"), "the report")
     return table_of(
@@ -207,6 +203,28 @@ def _numbers_table(page: Path) -> Table:
             "predicted ms": lambda row: number(row["predicted_ms"], ".3g"),
             "measured ms": lambda row: number(row.get("measured_ms"), ".3g"),
         },
+        document["rows"],
+    )
+
+
+def _quality_table(document: dict) -> Table:
+    """PSNR of a net's output: one row per number format, one column per algorithm."""
+    from functools import partial
+
+    from rich.markup import escape
+
+    from winogen.tables import number, table_of
+
+    def cell(column: str, row: dict) -> str:
+        star = "*" if row["by"].get(column) == "numpy" else ""
+        return number(row["psnr"].get(column), ".1f") + star
+
+    net = document["net"]
+    columns = {column: partial(cell, column) for column in document["columns"]}
+    return table_of(
+        f"{net['title']}: PSNR in dB against float64, peak 1, of {net['layers']} layers in",
+        "*: by numpy, for no kernel does that",
+        {"numbers": lambda row: escape(row["numbers"]), **columns},
         document["rows"],
     )
 

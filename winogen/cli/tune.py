@@ -92,11 +92,11 @@ def _tune(
 ) -> list[Outcome]:
     from winogen.cli.options import finite
     from winogen.conv import arguments
-    from winogen.lab.layers import chosen_layers
     from winogen.progress import counting
     from winogen.toolchain.machine import current, settle
     from winogen.tuning import tune
     from winogen.tuning.budget import SECONDS, scopes
+    from winogen.tuning.chosen import chosen_layers
 
     chosen = chosen_layers(layers, only)
     if tolerance is not None:

@@ -18,6 +18,7 @@ from winogen.kernels import (
     FFT,
     Variant,
     algorithms,
+    algorithms_beside,
     assign,
     family,
     first_that_applies,
@@ -249,7 +250,7 @@ def _ways(
 def applies(choice: Choice, problem: Problem, target: Target) -> bool:
     """Return whether a choice of unknown origin can compute a problem."""
     layer, tiled = problem.layer, is_tiled(choice.algorithm)
-    if choice.algorithm not in algorithms(rank=layer.rank):
+    if choice.algorithm not in algorithms_beside(choice.algorithm, layer.rank):
         return False
     if tiled != (choice.tile is not None):
         return False

@@ -10,7 +10,7 @@ from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Sizes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.kernels import FFT, algorithms, general, is_tiled
+from winogen.kernels import FFT, algorithms, algorithms_beside, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
@@ -72,7 +72,8 @@ class Request:
     @classmethod
     def from_options(cls, layer: Layer, options: Options) -> Request:
         """The same, of options that also say what is computed."""
-        algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms(), FFT))
+        names = "auto", *algorithms_beside(options.algorithm), FFT
+        algorithm = arguments.choice("algorithm", options.algorithm, names)
         if algorithm == FFT:
             check_fft(layer)
         elif algorithm != "auto":
@@ -134,7 +135,7 @@ def _numbers(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
 
 
 def _check_rank(layer: Layer, algorithm: str) -> None:
-    able = algorithms(rank=layer.rank)
+    able = algorithms_beside(algorithm, layer.rank)
     if algorithm not in able:
         ranks = " or ".join(map(str, general(algorithm).ranks))
         raise Unsupported(

@@ -38,7 +38,7 @@ from winogen.conv.cuts import Measured
 from winogen.conv.problem import Problem
 from winogen.conv.request import EDGES, ORDERS, Request
 from winogen.errors import InvalidValue
-from winogen.kernels import algorithms, general
+from winogen.kernels import algorithms_beside, general
 from winogen.kernels.spec import BORDERS
 from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, lines
@@ -334,7 +334,7 @@ def decoded(record: Record, threads: int) -> Choice:
     Raises ValueError, KeyError, TypeError and so on for what is none.
     """
     algorithm = record["algorithm"]
-    if algorithm not in algorithms():
+    if algorithm not in algorithms_beside(algorithm):
         raise ValueError("algorithm")
     read: dict[str, Callable[[Any], Any]] = {
         "tile": lambda tile: tuple(map(_whole, tile)),

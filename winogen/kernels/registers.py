@@ -2,8 +2,8 @@
 
 The innermost loops of a convolution update a block of ``rows`` pixels x ``vectors`` vectors of
 filters. A step loads every vector of filters and every pixel of the block once, and multiplies all
-pairs: the larger the block, the fewer loads; the registers bound it. `winogen.lab.loops.registers`
-looks for the best block; which suit a layer says `winogen.kernels.register_blocks`.
+pairs: the larger the block, the fewer loads; the registers bound it. Which suit a layer
+says `winogen.kernels.register_blocks`.
 
 Nothing here knows a layout or an instruction set: it is counting.
 """

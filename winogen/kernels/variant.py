@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from winogen.kernels.geometry import deep_taps_inside, is_streamed, strip_size, 
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
+from winogen.plugins import offered
 from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
 
 
@@ -49,6 +49,7 @@ class Variant(ABC):
     template: str  # in csrc/kernels/, or in its own folder
     # Of a variant from elsewhere: where its template lies, and the code that fills it in.
     folder: Path | None = None
+    from_elsewhere: bool = False  # whether another distribution has it; it must be named
     title: str  # what the first lines of its C say
     along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
     joins: bool = False  # whether complex products of both axes are joined, see `transforms.joined`
@@ -290,9 +291,9 @@ class Variant(ABC):
 
 _VARIANTS: dict[str, Variant] = {}
 FFT = "fft"  # the algorithm without kernels: `numpy.fft` computes it, see `winogen.conv.fourier`
-# Algorithms and the modules that register their variants. Such a module is imported when somebody
-# names its algorithm: algorithm="auto" never takes it, and `import winogen` need not load it.
-_MODULES = {"loops": "winogen.lab.loops.variant"}
+# Algorithms of other distributions: entry points name modules that register their variants. Such a
+# module is imported when somebody names its algorithm, which algorithm="auto" never takes.
+_OTHERS = "winogen.variants"
 
 
 def register(variant: Variant, first: bool = False) -> Variant:
@@ -321,8 +322,8 @@ def _families_changed() -> None:
 
 def variants() -> dict[str, Variant]:
     """Return all variants by name."""
-    for module in _MODULES.values():
-        import_module(module)
+    for module in offered(_OTHERS).values():
+        module.load()
     return dict(_VARIANTS)
 
 
@@ -332,31 +333,48 @@ def named(name: str) -> Variant:
 
 
 def algorithms(
-    precision: Precision | None = None, target: Target | None = None, rank: int | None = None
+    precision: Precision | None = None,
+    target: Target | None = None,
+    rank: int | None = None,
+    *,
+    others: bool = True,
 ) -> tuple[str, ...]:
     """Return the names of all families, or of the families for a precision, on a target, for layers
     of so many axes.
 
-    For a precision or a target, families with a module of their own are left out.
+    For a precision or a target, families of other distributions are left out, and without
+    ``others``.
     """
     able = [
         variant.algorithm
         for variant in _VARIANTS.values()
-        if variant.algorithm not in _MODULES
+        if not variant.from_elsewhere
         and (rank is None or rank in variant.ranks)
         and (precision is None or variant.computes(precision))
         and (target is None or variant.runs_on(target))
         and (target is None or precision is None or target.multiplies(precision.format))
     ]
     usual = rank is None or rank in Variant.ranks  # theirs, too
-    others = _MODULES if precision is None and target is None and usual else ()
-    return tuple(dict.fromkeys([*able, *others]))
+    named_only = others and precision is None and target is None and usual
+    return tuple(dict.fromkeys([*able, *(offered(_OTHERS) if named_only else ())]))
+
+
+def algorithms_beside(name: Any, rank: int | None = None) -> tuple[str, ...]:
+    """Return the names of the families that ``name`` may be.
+
+    Whoever names one of ours, as nearly everybody does, need not wait for a look at what other
+    distributions offer.
+    """
+    ours = algorithms(rank=rank, others=False)
+    return ours if name in ("auto", FFT, *ours) else algorithms(rank=rank)
 
 
 def family(algorithm: str) -> list[Variant]:
     """Return the variants of an algorithm."""
-    if algorithm in _MODULES:
-        import_module(_MODULES[algorithm])
+    found = [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
+    if found or algorithm not in offered(_OTHERS):
+        return found
+    offered(_OTHERS)[algorithm].load()
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 

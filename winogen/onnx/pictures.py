@@ -55,7 +55,7 @@ class Pictures:
 
         Raises InvalidValue for what is no picture, MissingPackage and OSError.
         """
-        image, operations = (require(f"PIL.{name}", "lab") for name in ("Image", "ImageOps"))
+        image, operations = (require(f"PIL.{name}", "plot") for name in ("Image", "ImageOps"))
         height, width = self.size
         check_input("data", path, "a picture")
         try:

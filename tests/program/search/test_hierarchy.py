@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lab.proofs.nested import kronecker
+from laboratory.proofs.nested import kronecker
 
 from winogen.program.search.equations import (
     Product,

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from lab.proofs.nested import kronecker, nest_programs, nested_instructions, simplify_2d
+from laboratory.proofs.nested import kronecker, nest_programs, nested_instructions, simplify_2d
 
 from winogen.algebra import cook_toom, winograd
 from winogen.errors import InvalidValue, VerificationError

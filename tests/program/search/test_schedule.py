@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab.proofs.nested import nest_programs
+from laboratory.proofs.nested import nest_programs
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue

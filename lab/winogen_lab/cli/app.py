@@ -1,0 +1,43 @@
+"""The commands `winogen bench` and `winogen lab`, which winogen finds as ``winogen.commands``."""
+
+from winogen.cli.options import App
+from winogen_lab.cli import (
+    algebras,
+    bench,
+    cover,
+    engine_tables,
+    explain,
+    front,
+    loops,
+    low_rank,
+    regret,
+    search_loops,
+    stack,
+    strassen,
+    ways,
+    word_lengths,
+)
+
+benchmark = App(add_completion=False)
+benchmark.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+
+laboratory = App(
+    help="What binds a layer, which algebra suits it, how well plans are chosen, and loop nests.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
+laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
+laboratory.command(epilog=ways.EXAMPLE)(ways.ways)
+laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
+laboratory.command(epilog=front.EXAMPLE)(front.front)
+laboratory.command(epilog=algebras.JOINED)(algebras.joined)
+laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
+laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
+laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
+laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
+laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
+laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
+laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
+laboratory.command(epilog=engine_tables.WORK)(engine_tables.work)
+laboratory.command("engine", epilog=engine_tables.ENGINE)(engine_tables.engine_figures)

@@ -1,0 +1,1 @@
+"""Error against products: the front of all algorithms, and in which order rows are summed."""

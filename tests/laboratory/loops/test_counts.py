@@ -1,0 +1,131 @@
+"""What a nest loads, stores and adds per multiply-add: on the tree, and by formula."""
+
+from collections import Counter
+from dataclasses import replace
+from math import prod
+from random import Random
+
+import pytest
+from laboratory.loops.interpret import Machine, packed
+from laboratory.loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
+
+from winogen.conv import Layer
+from winogen.conv.choice import Choice
+from winogen.conv.cuts import work_of
+from winogen.records import TARGETS
+from winogen.tuning.chosen import chosen_layers
+from winogen_lab.loops.build import build
+from winogen_lab.loops.count import count
+from winogen_lab.loops.parameters import STRATEGIES, LoopProblem
+from winogen_lab.loops.rules import flaws, strategies
+from winogen_lab.loops.usual import usual, usual_order
+from winogen_lab.loops.variant import problem_of
+
+# Whole register blocks of every micro-kernel, so that no step is partly empty.
+EVEN = LoopProblem.of("NHWC", 8, 64, (6, 34), (3, 3))
+
+
+def counts_of(strategy, pixels, filters, target):
+    nest = replace(usual(EVEN, target, strategy), pixels=pixels, filters=filters, blocks=(),
+                   order=usual_order(strategy, ()))  # fmt: skip
+    return count(build(EVEN, nest, target))
+
+
+@pytest.mark.parametrize("pixels, filters", [(1, 1), (2, 4), (4, 4), (8, 2)])
+@pytest.mark.parametrize("strategy", ["dot-c", "dot-yxc", "filters-m", "filters-c", "filters-yxc",
+                                      "outer-c", "outer-yxc"])  # fmt: skip
+def test_loads_per_fma_are_those_of_the_register_block(strategy, pixels, filters):
+    counts = counts_of(strategy, pixels, filters, BY_LANE)
+    assert counts.loads_per_fma == (pixels + filters) / (pixels * filters)
+
+
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if STRATEGIES[s].meet == "lane"])
+def test_lanes_of_a_register_save_loads(strategy):
+    """A vector of inputs serves `lanes` multiply-adds of every vector of filters."""
+    lanes, pixels, filters = 4, 4, 2
+    counts = counts_of(strategy, 1 if "outer" in strategy else pixels, filters, BY_LANE)
+    across = lanes if "outer" in strategy else pixels
+    assert counts.loads_per_fma == 1 / (lanes * filters) + 1 / across
+
+
+def test_permuted_copies_load_each_operand_once_for_all_pairs():
+    counts = counts_of("outer-yxc-permuted", 1, 1, target_of("outer-yxc-permuted"))
+    assert counts.loads_per_fma == 2 / 8
+
+
+def test_horizontal_adds_and_sums_by_what_the_micro_kernel_sums():
+    """With the loops Y and X inside there are Y X times fewer of both."""
+    inner, outer = (counts_of(name, 2, 2, BY_LANE) for name in ("dot-yxc", "dot-c"))
+    outputs = prod(EVEN.output_size) * EVEN.filters
+    assert inner.horizontal_adds == outputs and outer.horizontal_adds == 9 * outputs
+    for name in ("filters", "outer"):
+        inner, outer = (counts_of(f"{name}-{loops}", 4, 2, BY_LANE) for loops in ("yxc", "c"))
+        assert outer.sum_stores == 9 * inner.sum_stores and outer.fmas == inner.fmas
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_counts_are_what_the_interpreter_does(strategy):
+    rng, target = Random(strategy), target_of(strategy)
+    layer = rng.choice(LAYERS)
+    one = problem("NCHW", layer)
+    made = build(one, draw(rng, one, strategy, target), target)
+    x, w, bias, _ = data("NCHW", layer)
+    machine = Machine(one, made, {
+        "image": x.ravel().tolist(), "kernel": packed(one, made, w.ravel().tolist()),
+        "bias": bias.tolist(), "output": [None] * one.output.extent(1, *one.output_size,
+                                                                     one.filters),
+    }, counted=True)  # fmt: skip
+    machine.run()
+    done = Counter(machine.counts)
+    counts = count(made)
+    assert counts.fmas == done["Fma"] > 0 and counts.sum_stores == done["Store"]
+    assert counts.horizontal_adds == done["HAdd"]
+    loads = {name: done[f"Load {name}"] for name in ("image", "tile", "kernel")}
+    assert counts.operand_loads == sum(loads.values())
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def thesis_layers(layout):
+    """The layers of set thesis27, as nests see them."""
+    for layer in chosen_layers("thesis27", None):
+        batch, channels, height, width = layer.input
+        image = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+        one = Layer.of(layer.weight, "float32", padding=layer.padding, layout=layout)
+        work = work_of(one.problem((batch, *image)), Choice("loops"), TARGETS["avx2"])
+        yield layer, problem_of(work)
+
+
+def im2col_bytes(one):
+    """What a patch matrix of the whole map takes: float32 H W C K^2, as the thesis counts."""
+    return 4 * prod(one.output_size) * one.channels * prod(one.kernel)
+
+
+def test_im2col_takes_what_the_thesis_prints():
+    sizes = {im2col_bytes(one) for _, one in thesis_layers("NCHW")}
+    assert {6_998_400, 115_605_504} <= sizes
+
+
+def test_temporary_memory_is_little_beside_im2col():
+    """And every layer has a nest without any: inputs are read where they lie, behind guards."""
+    for layout in ("NCHW", "NHWC"):
+        for layer, one in thesis_layers(layout):
+            made = build(one, usual(one, TARGETS["avx2"]), TARGETS["avx2"])
+            taken = 4 * (made.tile + made.sums)
+            many = prod(one.kernel) > 1 and one.channels > 3
+            assert not many or taken < 0.25 * im2col_bytes(one), (layer.name, taken)
+            name = "outer-yxc" if layout == "NCHW" else "filters-yxc"
+            nest = replace(usual(one, TARGETS["avx2"], name), image=one.image_layout,
+                           copies="implicit", blocks=(), order=("M", "H", "W"))  # fmt: skip
+            bare = build(one, nest, TARGETS["avx2"])
+            assert bare.tile == bare.sums == 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_usual_nests_are_legal(target):
+    for layout in ("NCHW", "NHWC"):
+        for layer in LAYERS:
+            one = problem(layout, layer)
+            for strategy in (None, *strategies(TARGETS[target])):
+                assert flaws(one, usual(one, TARGETS[target], strategy), TARGETS[target]) == []
