@@ -1,5 +1,7 @@
 """winogen.gemm on integers, which no order of summation rounds: results equal those of numpy."""
 
+import copy
+import pickle
 from dataclasses import replace
 from itertools import product
 
@@ -174,6 +176,17 @@ def test_large_products_stop_for_signals(monkeypatch):
     execute.forget()
     check(200, 100, 300, threads=2)
     execute.forget()
+
+
+@pytest.mark.parametrize("shape", [(20, 33), (0, 5), (4, 0)])
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies_and_pickles_compute_the_same(shape, again):
+    b, a = integers(shape, "float32", 1), integers((7, shape[0]), "float32", 2)
+    layer = winogen.Gemm(b.T.copy().T, integers(shape[1:], "float32", 3), activation="relu")
+    other = again(layer)
+    b[:] = 9  # what was packed stays
+    assert other.shape == shape and other.dtype == np.float32
+    assert np.array_equal(other(a), layer(a))
 
 
 def test_a_packed_matrix_is_a_copy():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,15 +15,12 @@ from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
+from winogen.conv.weighted import WeightedFloats
 from winogen.errors import InvalidValue
-from winogen.records import ARRAY_TYPES, NARROW_TYPES
+from winogen.records import NARROW_TYPES
 from winogen.toolchain import host_target
-from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, NDArray
-
-# Input shapes whose bound kernels one `Convolution` remembers.
-_SHAPES_KEPT = 256
 
 
 def convolve(
@@ -65,7 +60,7 @@ def layout_of(asked: Options, rank: int) -> str:
     return str(arguments.choice("layout", asked.layout, arguments.LAYOUTS[rank]))
 
 
-class Convolution:
+class Convolution(WeightedFloats):
     """The base of `Conv1d`, `Conv2d` and `Conv3d`: all but the signature of their options."""
 
     rank: ClassVar[int]
@@ -139,11 +134,7 @@ class Convolution:
         done yet. Raises InvalidValue for a shape that does not fit the weights, InvalidType for
         such a dtype, and BuildError.
         """
-        if dtype is not None:
-            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-            if asked != self._dtype:
-                return self._for(asked).plan(input_shape)
-        return replace(self._prepare(input_shape).plan(), machine=described())
+        return replace(self._named(dtype)._prepare(input_shape).plan(), machine=described())
 
     def __repr__(self) -> str:
         name, shape, dtype = type(self).__name__, self._layer.weight_shape, self._layer.dtype
@@ -151,33 +142,9 @@ class Convolution:
 
     _STATE = ("_layer", "_request", "_dtype", "_weight", "_bias", "_slopes")
 
-    def __getstate__(self) -> dict:
-        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
-        return {name: getattr(self, name) for name in self._STATE}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Executable, packed weights)
-        # Kernel -> packed weights, as long as an input shape needs them.
-        self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
-        self._lock = Lock()
-        self._twins: dict[np.dtype, Convolution] = {}
-
-    def _for(self, dtype: np.dtype) -> Convolution:
-        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
-        twin = self._twins.get(dtype)
-        if twin is None:
-            name = arguments.layer_dtype(dtype, self._dtype)
-            twin = self.__class__.__new__(self.__class__)
-            state = self.__getstate__() | {"_dtype": dtype}
-            request = replace(self._request, separable=None)  # which is known for one type
-            layer = replace(self._layer, dtype=name)
-            twin.__setstate__(state | {"_layer": layer, "_request": request})
-            self._twins[dtype] = twin
-        return twin
+    def _retyped(self, dtype: str) -> dict[str, Any]:
+        request = replace(self._request, separable=None)  # which is known for one type
+        return {"_layer": replace(self._layer, dtype=dtype), "_request": request}
 
     def _prepare(self, input_shape: Any) -> Executable:
         return _prepared(self._layer.problem(input_shape), self._request)
@@ -185,12 +152,8 @@ class Convolution:
     def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
         problem = self._layer.problem(shape)
         prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
-        with self._lock:  # weights are packed once even if several threads call at once
-            entry = prepared, prepared.pack(self._weight, self._packed)
-            if len(self._bound) >= _SHAPES_KEPT:
-                del self._bound[next(iter(self._bound))]
-            self._bound[key] = entry
-        return entry
+        with self._lock:
+            return self._keep(key, (prepared, prepared.pack(self._weight, self._packed)))
 
 
 def _prepared(problem: Problem, request: Request) -> Executable:

@@ -14,6 +14,7 @@ from winogen import environment
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Call, Environment, remembered
 from winogen.conv.stock import stock_of
+from winogen.conv.weighted import Weighted
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
@@ -24,7 +25,6 @@ from winogen.typing import Activation, Array, NDArray
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
 _VECTORS = (1, 2, 3, 4)  # of columns: each asks for a register block of its own
-_CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
 
 _Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
 _NOWHERE = (0, 0)  # of a matrix that is to be copied
@@ -97,7 +97,7 @@ def gemm(
     return call(a, b, call.constants(request, None), view)
 
 
-class Gemm:
+class Gemm(Weighted):
     """``activation(a @ b + bias)`` for many ``a``, with ``b`` packed once.
 
     The arguments are the same as for `gemm`. The matrices may change later, what was packed stays.
@@ -120,24 +120,37 @@ class Gemm:
         tuning: Tuning | None = None,
     ):
         """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
-        b = _matrix("b", b)
+        given = _matrix("b", b)
         self._request = _Request.of(
-            b, None if bias is None else np.array(bias), activation, threads
+            given, None if bias is None else np.array(bias), activation, threads
         )
-        self.shape = b.shape
-        self.dtype = b.dtype
-        if not len(b):
-            b = np.zeros((1, b.shape[1]), b.dtype)
-        b = _readable("b", b)
-        self._terms = len(b)
-        self._place = _placed(b)
+        self._b = memory.empty(given.shape, given.dtype, "copy of b")
+        self._b[...] = given
         self._tuning = tuning
+        self._forget()
+
+    _STATE = ("_b", "_request", "_tuning")
+
+    def _forget(self) -> None:
+        super()._forget()
         self._environment = _environment()
-        self._calls: dict[tuple, _Product] = {}
         self._constants: tuple[Any, ...] | None = None
+        columns = self._b.shape[1]
+        b = self._b if len(self._b) else np.zeros((1, columns), self._b.dtype)
+        self._terms = len(b)
         if b.size:
-            call = self._call(1, (self._terms, 1), b.shape[1])
+            call = self._call(1, (self._terms, 1), columns)
             self._constants = call.constants(self._request, call.pack(b))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(K, N), of ``b``."""
+        return self._b.shape[0], self._b.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of all matrices."""
+        return self._b.dtype
 
     def __call__(self, a: Array, *, out: NDArray | None = None) -> NDArray:
         """Return the product with ``a``, (M, K), in ``out`` if that is given; see `gemm`."""
@@ -154,14 +167,13 @@ class Gemm:
         if not terms:
             a = np.zeros((rows, 1), a.dtype)
         key = (rows, a.strides, None if view is None else view.strides)
-        call = self._calls.get(key) if a.flags.aligned else None
+        call = self._bound.get(key) if a.flags.aligned else None
         if call is None:
             given, a = a, _readable("a", a)
             call = self._call(rows, _placed(a), _row(view, columns))
             if a is given:
-                if len(self._calls) >= _CALLS_KEPT:
-                    self._calls.clear()
-                self._calls[key] = call
+                with self._lock:
+                    self._keep(key, call)
         return call(a, None, self._constants, view)
 
     @property
@@ -176,7 +188,7 @@ class Gemm:
             self._terms,
             arguments.DTYPE_NAMES[self.dtype],
             place,
-            self._place,
+            (self.shape[1], 1),
             c_row,
             True,
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, SupportsIndex
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -29,19 +28,18 @@ from winogen.conv.quantized_planner import Numbers, QuantizedCandidate, plan_of,
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.conv.request import Request
 from winogen.conv.stock import stock_of
+from winogen.conv.weighted import SHAPES_KEPT, Weighted
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, Reals
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
-from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Activation, Array, IntOrInts, Layout2d, NDArray, Padding, Real
 
 ACTIVATIONS = (None, "relu")
-_SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
 
 
-class QConv2d:
+class QConv2d(Weighted):
     """A convolution of 8-bit integers with fixed weights, exact in integers, rounded once.
 
     ``y = saturate(round((sum + bias) * x_scale * w_scale / y_scale) + y_zero)``, where ``sum`` is
@@ -199,6 +197,8 @@ class QConv2d:
             call = self._bind(problem.sewn(Seams(channels, around)), x.dtype.name, dtype, reals)
             call(x, y, more)
             if add is None and out is None and x.flags.c_contiguous:
+                if len(self._ready) >= SHAPES_KEPT:
+                    self._ready.clear()
                 self._ready[x.shape, x.dtype] = call, problem.output_shape, dtype
         return y if out is None else out
 
@@ -324,23 +324,12 @@ class QConv2d:
         "_threads",
     )
 
-    def __getstate__(self) -> dict:
-        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
-        return {name: getattr(self, name) for name in self._STATE}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
     def _forget(self) -> None:
+        super()._forget()
         self._dtypes: dict[np.dtype, np.dtype] = {}  # of inputs that were checked, of outputs
-        self._bound: dict[tuple, QuantizedCall] = {}
         # Shape and dtype of an input -> its call, and shape and dtype of the output.
         self._ready: dict[tuple, tuple[QuantizedCall, tuple[int, ...], np.dtype]] = {}
         self._tiles: list[QuantizedTiles] = []  # one, once it is needed
-        # What packs alike -> packed filters, as long as a bound call needs them.
-        self._packed: MutableMapping[tuple, np.ndarray] = WeakValueDictionary()
-        self._lock = Lock()
 
     def _output_dtype(self, input: np.dtype) -> np.dtype:
         """The dtype of the output; refuses inputs of a dtype that the zero points do not fit."""
@@ -370,7 +359,7 @@ class QConv2d:
         ways = ranked(problem, self._request, numbers, target, current(), measured, kept_to)
         bound = QuantizedCall(ways, Environment.now())
         work = bound.work
-        with self._lock:  # filters are packed once even if several threads call at once
+        with self._lock:
             # Packing depends on the input's zero point, but not on its sizes.
             alike = bound.kernel, work.zero
             packed = self._packed.get(alike)
@@ -379,11 +368,7 @@ class QConv2d:
                     *packs_of(self._filters, self._scales, self._slopes, work.spec.in_reals)
                 )
             bound.packed = packed
-            if len(self._bound) >= _SHAPES_KEPT:
-                self._bound.clear()
-                self._ready.clear()
-            self._bound[key] = bound
-        return bound
+            return self._keep(key, bound)
 
     @property
     def _request(self) -> Request:

@@ -26,15 +26,13 @@ from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
+from winogen.conv.weighted import WeightedFloats
 from winogen.conv.wisdom import Wisdom
 from winogen.errors import CompilerNotFound, InvalidValue
-from winogen.records import ARRAY_TYPES, Machine, Precision, Target
+from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
-from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, IntOrInts, NDArray
-
-_SHAPES_KEPT = 256  # input shapes whose bound kernels one layer remembers
 
 
 class Way(NamedTuple):
@@ -149,7 +147,7 @@ def _by_preference(
     return [(way.parts, way.request) for way in (first, *others)]
 
 
-class TransposedConvolution:
+class TransposedConvolution(WeightedFloats):
     """The base of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`."""
 
     rank: ClassVar[int]
@@ -211,17 +209,14 @@ class TransposedConvolution:
         dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
     ) -> TransposedPlan:
         """Return what a call with an input of this shape does; see `winogen.Conv2d.plan`."""
-        if dtype is not None:
-            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-            if asked != self._dtype:
-                return self._for(asked).plan(input_shape, output_size)
-        problem = self._layer.problem(input_shape, output_size)
-        sample = self._layer.sample
+        layer = self._named(dtype)._layer
+        problem = layer.problem(input_shape, output_size)
+        sample = layer.sample
         way = self._planned(problem, Seams(sample.channels, sample.filters))
         shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
         plans = tuple(replace(one.plan(), machine=described()) for _, one in way.parts)
         return TransposedPlan(
-            problem.input_shape, shape, problem.output_shape, self._layer.stride,
+            problem.input_shape, shape, problem.output_shape, layer.stride,
             sample.layout, sample.dtype, way.seconds, plans,
         )  # fmt: skip
 
@@ -232,30 +227,13 @@ class TransposedConvolution:
 
     _STATE = ("_layer", "_dtype", "_weight", "_bias", "_slopes")
 
-    def __getstate__(self) -> dict:
-        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
-        return {name: getattr(self, name) for name in self._STATE}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
     def _forget(self) -> None:
-        self._bound: dict[tuple, tuple[Way, list[tuple[Any, ...]]]] = {}
-        self._filters: dict[tuple, MutableMapping[Any, np.ndarray]] = {}  # packed, see Prepared
-        self._lock = Lock()
-        self._twins: dict[np.dtype, TransposedConvolution] = {}
+        super()._forget()
+        self._filters: dict[tuple, MutableMapping[Any, np.ndarray]] = {}  # packed, by their taps
 
-    def _for(self, dtype: np.dtype) -> TransposedConvolution:
-        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
-        twin = self._twins.get(dtype)
-        if twin is None:
-            name = arguments.layer_dtype(dtype, self._dtype)
-            layer = replace(self._layer, sample=replace(self._layer.sample, dtype=name))
-            twin = self.__class__.__new__(self.__class__)
-            twin.__setstate__(self.__getstate__() | {"_dtype": dtype, "_layer": layer})
-            self._twins[dtype] = twin
-        return twin
+    def _retyped(self, dtype: str) -> dict[str, Any]:
+        sample = replace(self._layer.sample, dtype=dtype)
+        return {"_layer": replace(self._layer, sample=sample)}
 
     def _planned(self, problem: TransposedProblem, seams: Seams) -> Way:
         return _way(problem, seams, host_target(), current(), Environment.now())
@@ -267,13 +245,11 @@ class TransposedConvolution:
         if entry is None:
             way = self._planned(problem, seams)
             with self._lock:
-                packed = [self._packed(part, prepared) for part, prepared in way.parts]
-                if len(self._bound) >= _SHAPES_KEPT:
-                    del self._bound[next(iter(self._bound))]
-                entry = self._bound[key] = way, packed
+                packed = [self._pack(part, prepared) for part, prepared in way.parts]
+                entry = self._keep(key, (way, packed))
         return entry
 
-    def _packed(self, part: Part, prepared: Prepared) -> tuple[Any, ...]:
+    def _pack(self, part: Part, prepared: Prepared) -> tuple[Any, ...]:
         kind, *taps = part.weight
         layer = part.problem.layer
         if kind == "none":
