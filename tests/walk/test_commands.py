@@ -1,7 +1,8 @@
 """Every command of every page that `tests/docs/test_pages.py` only looks at, run for real.
 
 Each runs in a folder with what the page speaks of: a model of real size, pictures, weights.
-Measurements are interrupted after `SECONDS`; all others run to their end. A command is right, or
+Measurements are interrupted after `SECONDS`, without extras after half of them, as they begin the
+same way there; all others run to their end. A command is right, or
 it says in a sentence which package it wants.
 """
 
@@ -112,7 +113,8 @@ def walk(page, environment, folder, kept, lab=True):
     variables = {"WINOGEN_CACHE": str(kept / "kernels"), "WINOGEN_WISDOM": str(folder / "wisdom")}
     missing = set()  # words of commands that were not done to their end: files among them
     for command in walked(page):
-        limit = SECONDS if may_be_interrupted(command) else None
+        seconds = SECONDS if lab else SECONDS / 2
+        limit = seconds if may_be_interrupted(command) else None
         ended = environment.run(command, folder, limit, **variables)
         given = shlex.split(command, comments=True)[2:]
         words = {part for word in given for part in (word, *parents(word))}
