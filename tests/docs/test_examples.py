@@ -1,6 +1,7 @@
 """The programs in examples/ run as their first lines say, and print what they should."""
 
 import ast
+import importlib.util
 import os
 import re
 import shlex
@@ -130,6 +131,11 @@ def beyond_plain(name: str) -> set[str]:
     return packages - {"numpy", "winogen"} - sys.stdlib_module_names
 
 
+def lacks(package: str) -> bool:
+    """Whether a package is not installed."""
+    return importlib.util.find_spec(package) is None
+
+
 @pytest.mark.parametrize("name", sorted(name for name in NEEDS | {"filter_photograph.py": ()}))
 def test_what_it_needs_is_said_before_and_when_it_lacks(name, tmp_path):
     """A package beyond a plain installation is named, with what brings it."""
@@ -137,7 +143,9 @@ def test_what_it_needs_is_said_before_and_when_it_lacks(name, tmp_path):
         assert re.search(rf"Needs [^:]*\b{package}\b.*pip install", head(name)), package
         done = run_without((package,), tmp_path, name)
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-        cure = rf"{package}: cannot be imported; install it by pip install ('\.\[|\./lab)"
+        # Who lacks others, too, is told of the first.
+        lacking = "|".join({package, *filter(lacks, beyond_plain(name))})
+        cure = rf"({lacking}): cannot be imported; install it by pip install ('\.\[|\./lab)"
         assert re.search(cure, done.stderr), done.stderr
 
 
