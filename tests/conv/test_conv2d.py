@@ -144,7 +144,7 @@ def test_plan_refuses_what_a_call_would(normal):
 
 
 def test_many_shapes_do_not_fill_the_memory(normal, monkeypatch):
-    monkeypatch.setattr(winogen.conv.convolution, "_SHAPES_KEPT", 3)
+    monkeypatch.setattr(winogen.conv.weighted, "SHAPES_KEPT", 3)
     conv = Conv2d(normal(2, 1, 2, 2), algorithm="direct")
     for height in range(2, 9):
         conv(normal(1, 1, height, 5))

@@ -138,7 +138,7 @@ def test_a_result_larger_than_what_is_kept_pushes_nothing_out(monkeypatch):
 
 
 def test_packed_weights_go_when_no_shape_needs_them(monkeypatch):
-    monkeypatch.setattr("winogen.conv.convolution._SHAPES_KEPT", 1)
+    monkeypatch.setattr("winogen.conv.weighted.SHAPES_KEPT", 1)
     conv = Conv2d(np.ones((20, 3, 1, 1), np.float32), algorithm="direct")
     variants = set()
     for size in (3, 16, 5, 32):  # planes are for rows that fill the lanes
