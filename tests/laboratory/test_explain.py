@@ -210,7 +210,7 @@ def test_the_script_puts_tables_into_the_page(document, tmp_path):
     assert text.startswith("Before\n<!-- measured: begin -->\n") and text.endswith(
         "end -->\nAfter\n"
     )
-    assert "old" not in text and text.count("**tiny**") == 1
+    assert "old" not in text and text.count("| tiny |") == 1
     drawn = json.loads((tmp_path / "images" / "why.json").read_text())
     assert [layer["name"] for layer in drawn["layers"]] == ["tiny"]
     save_plot(drawn, tmp_path / "again.png")
