@@ -93,6 +93,13 @@ def test_plan_of_every_algorithm(normal, algorithm):
     assert (plan.points is None) == (plan.tile is None) == (algorithm in exact.PLAIN)
 
 
+def test_plan_names_the_variant_unless_it_bears_the_name_of_the_algorithm(normal):
+    single_pixels = Conv2d(normal(48, 32, 1, 1)).plan((2, 32, 28, 28))
+    assert single_pixels.variant == "planes" and "  direct, variant planes\n" in str(single_pixels)
+    windows = Conv2d(normal(48, 32, 3, 3), algorithm="direct").plan((2, 32, 28, 28))
+    assert windows.variant == "direct" and "variant" not in str(windows)
+
+
 MODULI = "x,x-1,x+1,x^2+1,inf"  # F(4, 3): seven products, and G has no denominators but 2 and 4
 
 
