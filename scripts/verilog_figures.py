@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from winogen.codegen import transforms
 from winogen.codegen.shipped import catalog
 from winogen.codegen.verilog.bench import bench
-from winogen.codegen.verilog.files import Options, designs
+from winogen.codegen.verilog.files import ModuleOptions, designs
 from winogen.codegen.verilog.module import Module, of_cases
 from winogen.program import adder_program_2d
 from winogen.program.kinds import KINDS
@@ -34,9 +34,9 @@ from winogen.toolchain import yosys
 
 LARGEST = 8  # inputs of a tile along an axis
 FORMS = {
-    "combinational": Options(),
-    "pipelined": Options(delay=1),
-    "folded": Options(axes=2, folded=True),
+    "combinational": ModuleOptions(),
+    "pipelined": ModuleOptions(delay=1),
+    "folded": ModuleOptions(axes=2, folded=True),
 }
 HEAD = (
     "entry", "transform", "adders", "bits", "cells", "depth", "rows: adders", "bits", "cells",
@@ -98,7 +98,7 @@ def table(names: list[str]) -> None:
 
     line(*HEAD)
     for name in names:
-        for kind, one in designs(algorithm_of(name), name, "", Options()).items():
+        for kind, one in designs(algorithm_of(name), name, "", ModuleOptions()).items():
             transform = one.transform
             letters = {"inputs": KINDS[kind].source, "outputs": KINDS[kind].target}
             rows = summation(transform.matrix, "naive", **letters)
@@ -110,7 +110,7 @@ def table(names: list[str]) -> None:
 
 def trees() -> None:
     """Print what the input transform of a tile of 16 bits takes in three ways."""
-    one = designs(algorithm_of("f4_3_classic"), "f4_3", "", Options(bits=16, axes=2))["input"]
+    one = designs(algorithm_of("f4_3_classic"), "f4_3", "", ModuleOptions(bits=16, axes=2))["input"]
     matrix = one.transform.matrix
     whole = [[a * b for a in first for b in second] for first in matrix for second in matrix]
     inputs = [range_ for row in one.transform.inputs for range_ in row]

@@ -77,7 +77,7 @@ def compiled(found: dict[str, list[Build]], machine: str, folder: Path, jobs: in
     count = sum(map(len, found.values()))
     done = 0
 
-    def item(build: Build) -> prebuilt.Item:
+    def item(build: Build) -> prebuilt.ArchiveItem:
         nonlocal done
         made = build.compiled(machine=machine, system="Linux")
         done += 1

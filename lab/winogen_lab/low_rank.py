@@ -22,9 +22,9 @@ from winogen.lowrank.compressing import compressed
 from winogen.lowrank.factors import Factors, decompose
 from winogen.lowrank.form import Form
 from winogen.lowrank.making import Fold
-from winogen.lowrank.memory import Memory
+from winogen.lowrank.memory import ArrayMemory
 from winogen.lowrank.searching import gauge
-from winogen.lowrank.sites import Net, Stages
+from winogen.lowrank.sites import Net, StagedWeights
 from winogen.lowrank.subject import Subject
 from winogen.onnx.comparison import differences
 from winogen.onnx.model import copied
@@ -65,17 +65,17 @@ def measure(
     folds = _folds(calibration)
     proto = _exported(one.module(), calibration)
     net = Net(proto, samples)
-    gauged = gauge(net, samples, Memory(proto), step)
+    gauged = gauge(net, samples, ArrayMemory(proto), step)
     by_place = {one.site.place: one for one in gauged}
     known = {place: one.factors for place, one in by_place.items()}
 
-    def psnr(stages: dict[int, Stages]) -> float:
+    def psnr(stages: dict[int, StagedWeights]) -> float:
         return differences(net.proto, net.with_stages(stages), held_out)[0].psnr
 
-    def cut(place: int, found: Factors, rank: int) -> Stages:
+    def cut(place: int, found: Factors, rank: int) -> StagedWeights:
         first, second = (weight.astype(np.float32) for weight in found.stages(rank))
         site = by_place[place].site
-        return Stages(site.layer, found.form, first, second, site.bias)
+        return StagedWeights(site.layer, found.form, first, second, site.bias)
 
     rows = []
     for factor in factors:

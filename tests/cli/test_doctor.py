@@ -114,7 +114,7 @@ def test_kernels_at_hand_need_no_compiler(found, monkeypatch, tmp_path):
 
 def test_archives_are_listed_and_damaged_ones_told(found, here, monkeypatch):
     monkeypatch.setenv("WINOGEN_PREBUILT", str(here))
-    item = prebuilt.Item("0" * 32, "kernel", b"library")
+    item = prebuilt.ArchiveItem("0" * 32, "kernel", b"library")
     prebuilt.write(here / "generic.kernels", [item], compiler="gcc 12")
     (line,) = (one for one in found()["prebuilt"] if "generic" in one["text"])
     assert line["text"].startswith("1 in ") and line["text"].endswith(" gcc 12")

@@ -6,7 +6,7 @@ import pytest
 import tomllib
 
 import winogen as package
-from winogen.codegen.catalog import Entry, generate
+from winogen.codegen.catalog import CatalogEntry, generate
 
 FEW = ("search", 3, 3, "--keep", 6, "--trials", 500, "--height", 4)
 
@@ -34,7 +34,7 @@ def test_json_and_results_on_disk(winogen, tmp_path):
 def test_toml_is_what_the_catalog_takes(winogen):
     result = winogen(*FEW, "--toml", "--families", "pairs,quadratic", "--no-infinity")
     (row,) = tomllib.loads(result.stdout)["transform"]
-    entry = Entry(**{**row, "tag": "found"})
+    entry = CatalogEntry(**{**row, "tag": "found"})
     assert generate(entry).name == "f3_3_found" and "mean 2D error" in entry.source
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from winogen.cli.derive import Format
+from winogen.cli.derive import OutputFormat
 from winogen.codegen.dialects import DIALECTS, render
 from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
@@ -102,8 +102,8 @@ def test_constants_beyond_single_precision():
 def test_formats_of_derive_are_the_dialects():
     compiled = {"c", "fixed", "verilog", "hls"}
     others = {"text", "json", "latex", "numpy", *compiled}
-    assert {one.value for one in Format} == {*DIALECTS, *others}
-    assert {one.value for one in Format if one.has_programs_only} == {*compiled, *DIALECTS}
+    assert {one.value for one in OutputFormat} == {*DIALECTS, *others}
+    assert {one.value for one in OutputFormat if one.has_programs_only} == {*compiled, *DIALECTS}
     with pytest.raises(InvalidValue, match="dialect: got 'cobol'; allowed: neon, cuda, opencl"):
         render(SETS["f4_3"](), "cobol")
 

@@ -11,7 +11,7 @@ from winogen.algebra import cook_toom, winograd
 from winogen.codegen.verilog import module
 from winogen.codegen.verilog.bench import expected, tiles
 from winogen.codegen.verilog.check import question
-from winogen.codegen.verilog.files import Options, rational, transforms
+from winogen.codegen.verilog.files import ModuleOptions, rational, transforms
 from winogen.codegen.verilog.netlist import claims
 from winogen.codegen.verilog.netlist import prove as prove_netlist
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
@@ -89,7 +89,7 @@ def test_ports_of_a_folded_transform_are_the_widest_of_its_rows():
 def test_no_rounded_result_is_further_than_the_bound(axes):
     """... and some come near it: halfway, at least."""
     algorithm = cook_toom(2, 3, "0,sqrt(2)/2,-sqrt(2)/2,inf")
-    found = transforms(algorithm, "t", Options(axes=axes, fraction=3))
+    found = transforms(algorithm, "t", ModuleOptions(axes=axes, fraction=3))
     for kind in ("input", "filter"):
         transform, rounding = found[kind]
         exact = [
@@ -138,7 +138,10 @@ def test_a_simulation_notices_what_is_wrong(tmp_path):
 def test_signs_that_would_cost_a_negation_are_moved_into_the_output_transform():
     """Rows of B^T as `of_adders` has them: within two levels a row without them is negated."""
     algorithm = winograd(4, 3, GAUSSIAN)
-    for options, exact in ((Options(), integral(algorithm)), (Options(fraction=4), None)):
+    for options, exact in (
+        (ModuleOptions(), integral(algorithm)),
+        (ModuleOptions(fraction=4), None),
+    ):
         found = {kind: one for kind, (one, _) in transforms(algorithm, "t", options).items()}
         if exact:
             assert {k: one.matrix for k, one in found.items()} == of_adders(exact).matrices

@@ -7,14 +7,14 @@ import pytest
 
 from winogen.algebra import cook_toom, winograd
 from winogen.codegen.verilog.bench import expected, tiles
-from winogen.codegen.verilog.files import Options, header, transforms
+from winogen.codegen.verilog.files import ModuleOptions, header, transforms
 from winogen.toolchain import find_compiler
 
 CASES = {
-    "one axis": (lambda: cook_toom(4, 3, "0,1,-1,2,-2,inf"), Options(bits=8)),
-    "tiles": (lambda: winograd(4, 3, "x,x-1,x+1,x^2+1,inf"), Options(bits=8, axes=2)),
-    "rounded": (lambda: cook_toom(2, 3, "0,sqrt(2),-sqrt(2),inf"), Options(fraction=6)),
-    "tiles, rounded": (lambda: cook_toom(2, 3, "0,1,-1/3,inf"), Options(axes=2, fraction=5)),
+    "one axis": (lambda: cook_toom(4, 3, "0,1,-1,2,-2,inf"), ModuleOptions(bits=8)),
+    "tiles": (lambda: winograd(4, 3, "x,x-1,x+1,x^2+1,inf"), ModuleOptions(bits=8, axes=2)),
+    "rounded": (lambda: cook_toom(2, 3, "0,sqrt(2),-sqrt(2),inf"), ModuleOptions(fraction=6)),
+    "tiles, rounded": (lambda: cook_toom(2, 3, "0,1,-1/3,inf"), ModuleOptions(axes=2, fraction=5)),
 }
 MAIN = """#include <cstdio>
 #include "{shim}"

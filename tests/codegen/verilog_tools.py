@@ -7,7 +7,7 @@ import pytest
 
 from winogen.algebra import cook_toom, winograd
 from winogen.codegen.verilog.bench import bench
-from winogen.codegen.verilog.design import Transform, design, streamed
+from winogen.codegen.verilog.design import TransformDesign, design, streamed
 from winogen.fixed import integral
 from winogen.program import adder_program
 from winogen.program.kinds import KINDS
@@ -41,7 +41,7 @@ def transform(name, kind, axes=1, dropped=0, bits=8):
         return Range(-100 * (1 + i * j % 3), 100 + i + j)
 
     inputs = tuple(tuple(given(i, j) for j in range(n)) for i in range(n if axes == 2 else 1))
-    return Transform(f"{name}_{kind}", kind, matrix, program, inputs, axes, dropped)
+    return TransformDesign(f"{name}_{kind}", kind, matrix, program, inputs, axes, dropped)
 
 
 def written(folder, made, stream=False, count=100):

@@ -301,7 +301,7 @@ def test_wisdom_knows_axes(rank, tmp_path):
     target = host_target()
     measured = planner.choose(problem, Request(), target)
     record = wisdom.record(
-        problem, None, target, choice, wisdom.Measured(1e-4, 2e-4, 1, "2026-01-01")
+        problem, None, target, choice, wisdom.MeasuredChoice(1e-4, 2e-4, 1, "2026-01-01")
     )
     wisdom.add([record], tmp_path / "w.jsonl")
     known = wisdom.of_file(tmp_path / "w.jsonl", target)

@@ -13,7 +13,7 @@ import winogen
 from winogen.conv import quantized_planner
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import TOO_MANY_TERMS
-from winogen.conv.quantized_planner import Numbers
+from winogen.conv.quantized_planner import CallNumbers
 from winogen.conv.request import Request
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.dots import DOTS, dots_of
@@ -166,7 +166,7 @@ def planned(weight, isa, shape=None, groups=1, **options):
     layer = Layer.of(weight, "uint8", groups=groups, padding=weight[2] // 2)
     problem = layer.problem(shape or (1, weight[1] * groups, 28, 28))
     machine = Machine(costs=costs_of("skylake_avx512"))
-    ways = quantized_planner.ranked(problem, Request(**options), Numbers(), target, machine)
+    ways = quantized_planner.ranked(problem, Request(**options), CallNumbers(), target, machine)
     assert [way.seconds for way in ways] == sorted(way.seconds for way in ways)
     return ways[0].choice.algorithm, ways[0].choice.variant
 

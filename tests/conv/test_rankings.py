@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from winogen.conv import accuracy, binding, execute, planner, query, rankings, wisdom
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock, only, stock_of
@@ -151,7 +151,7 @@ def test_a_record_that_does_not_hold_is_not_taken(name, value, once, folder):
 def test_each_file_holds_for_one_state_of_everything(monkeypatch, once, folder):
     chosen()
     wise = wisdom.Wisdom(
-        {"a layer": wisdom.Entry(chosen()[0].choice, Measured(1.0, 2.0, 1, "2026-01-01"))}
+        {"a layer": wisdom.Entry(chosen()[0].choice, MeasuredChoice(1.0, 2.0, 1, "2026-01-01"))}
     )
     for problem, machine in (
         (LAYER.problem((1, 16, 28, 30)), MACHINE),

@@ -16,7 +16,7 @@ import winogen
 from winogen.conv import Layer, execute, planner, wisdom
 from winogen.conv.candidates import GAUSSIAN
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import Measured, work_of
+from winogen.conv.cuts import MeasuredChoice, work_of
 from winogen.conv.request import Request
 from winogen.errors import CacheUnavailable, InvalidValue
 from winogen.graph import choose
@@ -27,7 +27,7 @@ from winogen.toolchain import host_target, pruning
 LAYER = Layer.of((16, 16, 3, 3), "float32", padding=1)
 PROBLEM = LAYER.problem((1, 16, 12, 12))
 TARGET = host_target()
-MEASURED = Measured(1e-4, 1.5e-4, 1, "2026-11-22")
+MEASURED = MeasuredChoice(1e-4, 1.5e-4, 1, "2026-11-22")
 # Everything that the planner would not do by itself.
 CHOICE = Choice("mcmr", (3, 2), (), "direct", "buffer", sizes=(("rows", 5),), cut=Cut((2, 3)))
 

@@ -86,7 +86,7 @@ def test_a_narrow_terminal_gets_every_number_whole():
 
     from winogen.cli.demo import _add, _table
 
-    row = workload.Measurement(
+    row = workload.TableRow(
         "winograd2d", 16, "F(2x2, 7x7)", "0, ±1, ±1/2, ±2, inf", 1849688064, 10065664,
         0.22825, 1231.3, 3.9e-06, 2.2e-08,
     )  # fmt: skip

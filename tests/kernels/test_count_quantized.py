@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from winogen.conv.problem import Layer
-from winogen.conv.quantized_planner import Numbers, choices, evaluated
+from winogen.conv.quantized_planner import CallNumbers, choices, evaluated
 from winogen.conv.request import Request
 from winogen.records import TARGETS, Costs, Machine
 
@@ -34,7 +34,7 @@ def works(isa, layout, sums):
         problem = layer.problem((batch, *image))
         for algorithm in ("auto", "im2col"):
             for choice in choices(layer, Request(algorithm), target):
-                way = evaluated(problem, choice, Numbers(sums), target, Machine())
+                way = evaluated(problem, choice, CallNumbers(sums), target, Machine())
                 yield problem, way.work
                 rows, cols = way.work.output_size
                 block = max(1, rows // 2), cols if way.work.depthwise else max(1, cols // 2)
@@ -66,7 +66,7 @@ def test_no_lane_is_idle_where_all_sizes_are_whole(layout):
     layer = Layer.of((64, 64, 3, 3), "uint8", padding=1, layout=layout)
     problem = layer.problem((1, 64, 16, 32) if layout == "NCHW" else (1, 16, 32, 64))
     for choice in choices(layer, Request("direct"), target):
-        work = evaluated(problem, choice, Numbers(), target, Machine()).work
+        work = evaluated(problem, choice, CallNumbers(), target, Machine()).work
         steps = sum(stage.steps for stage in work.demands())
         assert steps * 16 * work.spec.dot.together == problem.direct_multiplications
 
@@ -75,7 +75,7 @@ def test_inputs_are_read_once_for_each_block_that_sees_them():
     target = TARGETS["avx512"]
     problem = Layer.of((16, 16, 3, 3), "uint8", padding=1, stride=(2, 1)).problem((1, 16, 9, 10))
     (choice,) = choices(problem.layer, Request("direct"), target)
-    work = evaluated(problem, choice, Numbers(), target, Machine()).work
+    work = evaluated(problem, choice, CallNumbers(), target, Machine()).work
     work = replace(work, block=(2, 4))  # of 5 x 10 outputs
     rows, cols = (1 + 3) + 5 + 2, (1 + 4) + 6 + 3  # less the padding
     assert moved(work.demands(), "input") == rows * cols * 16
@@ -111,5 +111,5 @@ def test_threads_share_what_there_is():
     for threads in (1, 2, 4):
         (choice,) = choices(layer, Request("direct", threads=threads), target)
         problem = layer.problem((1, 64, 56, 56))
-        times.append(evaluated(problem, choice, Numbers(), target, Machine()).seconds)
+        times.append(evaluated(problem, choice, CallNumbers(), target, Machine()).seconds)
     assert times == sorted(times, reverse=True) and times[0] < 5 * times[2]

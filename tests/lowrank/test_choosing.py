@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.lowrank.budget import Budget
+from winogen.lowrank.budget import CompressionBudget
 from winogen.lowrank.choosing import Option, halfway, least_cost, least_error, uniform
 
 
@@ -16,7 +16,7 @@ from winogen.lowrank.choosing import Option, halfway, least_cost, least_error, u
     ("0.5ms", "seconds", 0.5, "ms"),
 ])  # fmt: skip
 def test_budgets(text, cost, value, unit):
-    budget = Budget.of(text)
+    budget = CompressionBudget.of(text)
     assert (budget.cost, budget.value, budget.unit) == (cost, value, unit)
     assert str(budget) == text and budget.of_quality == (unit == "dB")
 
@@ -27,15 +27,18 @@ def test_budgets(text, cost, value, unit):
 )
 def test_no_budgets(text):
     with pytest.raises(InvalidValue, match="budget: got .*; allowed: "):
-        Budget.of(text)
+        CompressionBudget.of(text)
     with pytest.raises(InvalidType, match="budget: got 2; allowed: "):
-        Budget.of(2)
+        CompressionBudget.of(2)
 
 
 def test_limits():
-    assert Budget.of("2x").limit(3.0) == 1.5 and Budget.of("10ms").limit(3.0) == 0.01
-    assert Budget.of("products:2x").point(30, 20) == "products:1.5x"
-    assert Budget.of("10ms").point(3.0, 0.02) == "20ms"
+    assert (
+        CompressionBudget.of("2x").limit(3.0) == 1.5
+        and CompressionBudget.of("10ms").limit(3.0) == 0.01
+    )
+    assert CompressionBudget.of("products:2x").point(30, 20) == "products:1.5x"
+    assert CompressionBudget.of("10ms").point(3.0, 0.02) == "20ms"
 
 
 def layers(seed):

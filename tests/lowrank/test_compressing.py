@@ -113,9 +113,9 @@ def test_a_quality_is_kept(model, inputs):
 def test_a_quality_is_kept_where_errors_add_up_to_more():
     """Models err four times as much as single layers let expect."""
     from winogen.lowrank.choosing import Option
-    from winogen.lowrank.making import Made, Maker
+    from winogen.lowrank.making import LowRankMaker, Made
 
-    class Fake(Maker):
+    class Fake(LowRankMaker):
         def __init__(self):
             pass
 
@@ -137,9 +137,9 @@ def test_a_quality_is_kept_where_errors_add_up_to_more():
 ])  # fmt: skip
 def test_a_choice_is_preferred_only_if_every_fold_says_so(squares, best):
     from winogen.lowrank.choosing import Option
-    from winogen.lowrank.making import Maker
+    from winogen.lowrank.making import LowRankMaker
 
-    class Fake(Maker):
+    class Fake(LowRankMaker):
         def __init__(self, folds):
             self._folds = folds
 
@@ -166,7 +166,7 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
     """Stopped again and again, at another place each time: the model has the same bytes."""
     from winogen.lowrank import compress, searching
     from winogen.lowrank.compressing import compressed, split
-    from winogen.lowrank.memory import Memory
+    from winogen.lowrank.memory import ArrayMemory
     from winogen.lowrank.subject import Subject
 
     subject = Subject(model)
@@ -181,7 +181,7 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "whole"))
     whole, _ = compress(model, batches(inputs), budget="params:5x", threads=1)
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "parts"))
-    keep, made, stops = Memory.keep, [], 0
+    keep, made, stops = ArrayMemory.keep, [], 0
 
     def stopping(self, what, arrays):
         keep(self, what, arrays)
@@ -189,7 +189,7 @@ def test_an_interrupted_run_goes_on(model, inputs, tmp_path, monkeypatch):
         raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(Memory, "keep", stopping)
+        patch.setattr(ArrayMemory, "keep", stopping)
         while True:
             try:
                 small, _ = compressed(subject, **arguments("params:5x"))

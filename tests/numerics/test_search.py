@@ -14,7 +14,7 @@ from winogen.algebra import cook_toom, default_points, winograd
 from winogen.errors import InvalidValue
 from winogen.numerics import estimate, measure
 from winogen.numerics.search import Candidate, Results, Search, executor, search
-from winogen.numerics.search.batch import Batch, matrices
+from winogen.numerics.search.batch import CandidateBatch, matrices
 from winogen.numerics.search.candidate import root_text
 from winogen.numerics.search.propose import propose
 from winogen.numerics.search.run import DEFAULTS
@@ -33,9 +33,9 @@ def found_by(wanted: Search, results: Results | None = None):
 # ---- matrices and estimates of many at once ------------------------------------------------------
 
 
-def batch_of(points, moduli=()) -> Batch:
+def batch_of(points, moduli=()) -> CandidateBatch:
     finite = [float(p) for p in points if p != "inf"]
-    return Batch(
+    return CandidateBatch(
         np.array([finite]), np.array(moduli, float).reshape(1, -1, 2), infinity="inf" in points
     )
 

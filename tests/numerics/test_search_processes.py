@@ -100,7 +100,10 @@ def test_a_cluster_that_loses_a_worker(expected):
                 killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    with cluster, executor(Results(), dask=cluster.scheduler_address, progress=kill_one) as execute:
+    with (
+        cluster,
+        executor(Results(), dask=cluster.scheduler_address, progress=kill_one) as execute,
+    ):
         assert texts(search(WANTED, execute)) == expected
     assert killed and killed[0] != os.getpid()
 

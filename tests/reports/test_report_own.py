@@ -10,7 +10,7 @@ from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
 from winogen.reports import Case, layer_report, own, ways, write_layer_report
 from winogen.reports.layers import layer_errors
-from winogen.reports.predict import Moments, bound, predicted
+from winogen.reports.predict import InputMoments, bound, predicted
 from winogen.rounding.bounds import error_bound
 
 
@@ -94,11 +94,13 @@ def test_predictions_know_a_mean_from_a_variance():
     """Inputs that are all alike make direct convolution worse than Winograd's F(2, 3)."""
     _, weight = data()
     plan = Conv2d(weight, algorithm="mcmr", tile=3).plan((1, 32, 14, 11))
-    assert predicted(plan, Moments(0.0, 1.0)) != pytest.approx(
-        predicted(plan, Moments(1.0, 0.0)), 0.1
+    assert predicted(plan, InputMoments(0.0, 1.0)) != pytest.approx(
+        predicted(plan, InputMoments(1.0, 0.0)), 0.1
     )
-    assert predicted(plan, Moments(4.0, 0.0)) == pytest.approx(predicted(plan, Moments(1.0, 0.0)))
-    assert predicted(plan, Moments(0.0, 0.0)) == 0
+    assert predicted(plan, InputMoments(4.0, 0.0)) == pytest.approx(
+        predicted(plan, InputMoments(1.0, 0.0))
+    )
+    assert predicted(plan, InputMoments(0.0, 0.0)) == 0
 
 
 def test_plans_with_moduli():
@@ -109,7 +111,7 @@ def test_plans_with_moduli():
     assert plan.tile == (4, 4) and "x^2 + 1" in plan.moduli[0]
     assert own._named(plan) == "mcmr F(4x4,3x3) of moduli"
     points = Conv2d(weight, padding=1, algorithm="mcmr", tile=4).plan((1, 16, 24, 24))
-    ratio = predicted(plan, Moments(1.0, 0.0)) / predicted(points, Moments(1.0, 0.0))
+    ratio = predicted(plan, InputMoments(1.0, 0.0)) / predicted(points, InputMoments(1.0, 0.0))
     assert 0.25 < ratio < 0.5
     assert 0 < bound(plan, conv._layer, 1, 1) < 1
 

@@ -31,7 +31,7 @@ def test_steps_left_out_are_noticed(monkeypatch):
 
 
 def memory(size, threads=1, target=None):
-    return meters.Memory(size, threads, target or host_target())
+    return meters.MemoryMeter(size, threads, target or host_target())
 
 
 @pytest.mark.parametrize("past", [False, True])
@@ -202,7 +202,7 @@ def test_bursts_go_on_where_the_last_one_ended(monkeypatch):
     """All of the sample is read, so that caches do not pass for memory."""
     target = host_target()
     monkeypatch.setattr(meters, "_WINDOW", 1 << 12)
-    reading = meters.Reading(meters.Memory(10_000, 1, target), 10_000)
+    reading = meters.Reading(meters.MemoryMeter(10_000, 1, target), 10_000)
     read = []
     monkeypatch.setattr(reading, "_read", lambda place, vectors, passes: read.append(place))
     reading.prepare()

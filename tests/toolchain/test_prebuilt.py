@@ -121,7 +121,7 @@ def test_the_same_items_make_the_same_archive(shelf, tmp_path):
 
 
 def test_blocks_hold_what_fits(shelf, tmp_path):
-    items = [prebuilt.Item(str(n), "any", bytes([n]) * 100) for n in range(7)]
+    items = [prebuilt.ArchiveItem(str(n), "any", bytes([n]) * 100) for n in range(7)]
     prebuilt.write(tmp_path / "many", items, "cc", block=250)
     many = prebuilt.Archive(tmp_path / "many", trusted=True)
     assert [many.library(item.key) for item in items] == [item.data for item in items]

@@ -13,7 +13,7 @@ from winogen.conv.request import Request
 from winogen.records import TARGETS, Costs, Machine
 from winogen.toolchain import machine
 from winogen.toolchain.calibrate import MeasuredMachine
-from winogen.tuning.fit import LAYOUTS, Sample, fit, measure, residual
+from winogen.tuning.fit import LAYOUTS, TimedSample, fit, measure, residual
 from winogen.tuning.layers import layer_sets, load_layers
 from winogen.tuning.quantized import fastest
 from winogen.tuning.sample import calls, gradients, quantized
@@ -29,7 +29,7 @@ def samples(machine, target=TARGETS["avx512"]):
         shape = (1, size, size, channels) if layout == "NHWC" else (1, channels, size, size)
         problem = layer.problem(shape)
         for candidate in planner.ranked(problem, Request.of(layer, threads=1), target, most=4):
-            one = Sample(tuple(candidate.works(problem)), 1.0)
+            one = TimedSample(tuple(candidate.works(problem)), 1.0)
             yield replace(one, seconds=one.cycles(machine) / (machine.clock_ghz * 1e9))
 
 
@@ -105,7 +105,7 @@ def test_every_constant_of_one_thread_shows_in_the_sample():
             works.append(fastest(layer.problem("NCHW", "uint8"), algorithm, target, Machine()).work)
 
     def cycles(machine):
-        return [Sample((work,), 1.0).cycles(machine) for work in works]
+        return [TimedSample((work,), 1.0).cycles(machine) for work in works]
 
     usual = cycles(Machine())
     for field in fields(Costs):
@@ -131,7 +131,7 @@ def test_gradients_are_fitted_to():
     for layer, tile in gradients():
         problem = layer.problem()
         work = gradient_planner.choose(problem, (tile, tile), 1, None, HALVES, truth)
-        one = Sample((work,), 1.0)
+        one = TimedSample((work,), 1.0)
         measured.append(replace(one, seconds=one.cycles(truth) / (truth.clock_ghz * 1e9)))
     found = fit(measured, Machine())
     assert found.families.keys() == {"gradient"} and found.after < found.before / 4
@@ -145,7 +145,7 @@ def test_bytes_are_fitted_to():
     for layout in LAYOUTS:
         for layer, algorithm in quantized():
             way = fastest(layer.problem(layout, "uint8"), algorithm, TARGETS["avx2"], truth)
-            measured.append(Sample((way.work,), way.seconds))
+            measured.append(TimedSample((way.work,), way.seconds))
     found = fit(measured, Machine())
     assert found.families.keys() == {"bytes", "bytes, depthwise"}
     assert found.after < found.before / 4

@@ -20,14 +20,14 @@ import winogen
 from winogen.cli.app import app
 from winogen.conv import execute, planner, wisdom
 from winogen.conv.choice import Choice
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.request import Request
 from winogen.conv.tolerance import MARGIN, PATIENCE, TOLERANCE
 from winogen.errors import BuildError, CacheUnavailable, InvalidValue
 from winogen.kernels import algorithms
 from winogen.records import Machine
 from winogen.toolchain import host_target
-from winogen.tuning import Arena, Search, budget, space, tune
+from winogen.tuning import Arena, LayerSearch, budget, space, tune
 from winogen.tuning.chosen import chosen_layers
 from winogen.tuning.layers import BenchLayer
 
@@ -70,7 +70,7 @@ def timer(seconds):
 def searched(layer, seconds, **options):
     """The search of a layer to its end, and all its victories."""
     won = []
-    search = Search(Arena(scope(layer, **options), timer(seconds)), won.append)
+    search = LayerSearch(Arena(scope(layer, **options), timer(seconds)), won.append)
     for _ in search.pieces():
         pass
     return search, won
@@ -291,7 +291,7 @@ def test_what_does_not_compile_is_left_out(tiny, monkeypatch):
 def test_what_won_once_and_does_not_any_more_is_removed(tiny, file):
     where = scope(tiny)
     old = replace(planner.choose(*where).choice, border="buffer")
-    measured = Measured(1.0, 2.0, 1, "2026-01-01")
+    measured = MeasuredChoice(1.0, 2.0, 1, "2026-01-01")
     other = wisdom.record(tiny.with_batch(2).problem(), None, TARGET, old, measured)
     wisdom.add([wisdom.record(where.problem, None, TARGET, old, measured), other], file)
     tried = []

@@ -13,7 +13,7 @@ from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS, Machine
 from winogen.toolchain import host_target
-from winogen.tuning import Search, search, tune
+from winogen.tuning import LayerSearch, search, tune
 from winogen.tuning.layers import BenchLayer
 from winogen.tuning.quantized import NUMBERS, QuantizedArena, QuantizedScope, fastest
 
@@ -81,7 +81,7 @@ def test_wrong_results_are_noticed(problem, quick_kernels):  # noqa: F811
 
 def test_a_search_ends(problem, quick_kernels):  # noqa: F811
     where = scope(problem)
-    one = Search(QuantizedArena(where, timer(lambda choice, turn: 1.0)))
+    one = LayerSearch(QuantizedArena(where, timer(lambda choice, turn: 1.0)))
     assert list(one.pieces()) and one.finished and one.victory is None
     assert search.GAIN < 1
 

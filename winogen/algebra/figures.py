@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class _Counts(Protocol):
+class _OperationCounts(Protocol):
     @property
     def add(self) -> int: ...
     @property
@@ -19,7 +19,7 @@ class _Counts(Protocol):
 
 
 class _Program(Protocol):
-    def counts(self) -> _Counts: ...
+    def counts(self) -> _OperationCounts: ...
 
 
 class Operations(NamedTuple):

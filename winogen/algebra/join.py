@@ -34,7 +34,7 @@ from winogen.algebra.scalar import Matrix, Scalar
 from winogen.errors import InvalidValue, VerificationError
 
 
-class Cell(NamedTuple):
+class ModulusCell(NamedTuple):
     """Products of one modulus (or point) of every axis with one another."""
 
     rows: tuple[int, ...]  # of the tile of residues, counted through along all axes
@@ -66,18 +66,18 @@ class JoinedAlgorithm:
         return (3 * rows - reals) // 2
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[ModulusCell, ...]:
         """The products, in order: those of the first row along the first axis come first."""
         return tuple(self._cells())
 
-    def _cells(self) -> Iterator[Cell]:
+    def _cells(self) -> Iterator[ModulusCell]:
         first = 0
         for parts in product(*(axis.cells for axis in self.axes)):
             rows = [0]
             for axis, part in zip(self.axes, parts):
                 rows = [row * axis.rows + one for row in rows for one in part]
             joined = self.ring.power(sum(len(part) - 1 for part in parts))
-            yield Cell(tuple(rows), joined, first)
+            yield ModulusCell(tuple(rows), joined, first)
             first += joined.products
 
     def matrix(self, kind: str) -> Matrix:

@@ -39,7 +39,7 @@ class TooLarge(InvalidValue):
 
 
 @dataclass(frozen=True)
-class Size:
+class ValueBounds:
     """Upper bounds for one value."""
 
     bits: int = 1  # of numerator and denominator together, in any coefficient
@@ -80,35 +80,39 @@ class Measure:
         self._turns = turns
         self._work = 0
 
-    def of(self, node: ast.expr, depth: int = 0) -> Size:
+    def of(self, node: ast.expr, depth: int = 0) -> ValueBounds:
         """Return the bounds of ``node``; unknown kinds of nodes are left to the reader."""
         if depth > DEEPEST:
             raise TooLarge("too deeply nested", f"at most {DEEPEST} operations within each other")
         if isinstance(node, ast.Constant):
-            return Size(bits=max(node.value.bit_length(), 1)) if type(node.value) is int else Size()
+            return (
+                ValueBounds(bits=max(node.value.bit_length(), 1))
+                if type(node.value) is int
+                else ValueBounds()
+            )
         if isinstance(node, ast.Name):
-            return Size(degree=1)
+            return ValueBounds(degree=1)
         if isinstance(node, ast.UnaryOp):
             return self.of(node.operand, depth + 1)
         if isinstance(node, ast.BinOp):
             return self._operation(node, depth)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._function(node, [self.of(argument, depth + 1) for argument in node.args])
-        return Size()
+        return ValueBounds()
 
-    def _operation(self, node: ast.BinOp, depth: int) -> Size:
+    def _operation(self, node: ast.BinOp, depth: int) -> ValueBounds:
         left = self.of(node.left, depth + 1)
         right = self.of(node.right, depth + 1)
         if isinstance(node.op, ast.Pow):
             return self._power(node, left)
         roots = left.roots | right.roots
         if isinstance(node.op, (ast.Add, ast.Sub)):
-            return Size(left.bits + right.bits + 1, max(left.degree, right.degree), roots)
-        size = Size(left.bits + right.bits, left.degree + right.degree, roots)
+            return ValueBounds(left.bits + right.bits + 1, max(left.degree, right.degree), roots)
+        size = ValueBounds(left.bits + right.bits, left.degree + right.degree, roots)
         self._spend((left.degree + 1) * (right.degree + 1))
         return size
 
-    def _power(self, node: ast.BinOp, base: Size) -> Size:
+    def _power(self, node: ast.BinOp, base: ValueBounds) -> ValueBounds:
         exponent = self._rational(node.right)
         size = abs(exponent.numerator)
         if size > LARGEST_EXPONENT:
@@ -119,14 +123,14 @@ class Measure:
         roots = base.roots
         if exponent.denominator > 1:
             roots |= {(f"{ast.dump(node.left)}^(1/{exponent.denominator})", exponent.denominator)}
-        result = Size(base.bits * max(size, 1), base.degree * size, roots)
+        result = ValueBounds(base.bits * max(size, 1), base.degree * size, roots)
         self._spend((size * result.degree // 2 + 1) * (base.degree + 1))
         return result
 
-    def _function(self, node: ast.Call, arguments: list[Size]) -> Size:
+    def _function(self, node: ast.Call, arguments: list[ValueBounds]) -> ValueBounds:
         name = cast("ast.Name", node.func).id
         if name not in _ARGUMENTS:
-            return Size()
+            return ValueBounds()
         if len(arguments) != _ARGUMENTS[name]:
             count = "one argument" if _ARGUMENTS[name] == 1 else "two arguments"
             raise TooLarge(f"{name}() of {len(arguments)} arguments", f"{name}() of {count}")
@@ -136,13 +140,13 @@ class Measure:
             # in the same part for 4q-th roots.
             degree = max(_totient((2 if name == "cos" else 4) * denominator) // 2, 1)
             generator = (f"{name}(pi/{denominator})", degree)
-            return Size(roots=frozenset({generator} if degree > 1 else ()))
+            return ValueBounds(roots=frozenset({generator} if degree > 1 else ()))
         kth = {"sqrt": 2, "cbrt": 3}.get(name) or self._rational(node.args[1])
         if kth != int(kth) or kth < 1:
             raise TooLarge(f"a root of index {shown(kth)}", "root(x, k) with an integer k >= 1")
         inner, index = arguments[0], int(kth)
         roots = {(f"{ast.dump(node.args[0])}^(1/{index})", index)} if index > 1 else set()
-        return Size(inner.bits, inner.degree, inner.roots | roots)
+        return ValueBounds(inner.bits, inner.degree, inner.roots | roots)
 
     def _spend(self, work: int) -> None:
         self._work += work

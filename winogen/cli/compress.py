@@ -66,14 +66,14 @@ def compress(
 
     from winogen.errors import InvalidValue
     from winogen.files import output_path
-    from winogen.lowrank.budget import Budget
+    from winogen.lowrank.budget import CompressionBudget
     from winogen.lowrank.compressing import compressed, split
     from winogen.lowrank.subject import subject_of
     from winogen.onnx.pictures import Pictures
     from winogen.onnx.samples import read_samples
     from winogen.progress import counting
 
-    Budget.of(budget)
+    CompressionBudget.of(budget)
     pictures = Pictures.of(size, mean, std)
     if output.exists():
         raise InvalidValue(f"output: got {output}, which is there; allowed: a new file")
@@ -103,12 +103,12 @@ def _draw(
 
     from winogen.errors import InvalidValue
     from winogen.lowrank.compressing import compressed
-    from winogen.lowrank.plot import Point, save_plot
+    from winogen.lowrank.plot import PlotPoint, save_plot
 
     points = []
     for budget in (one for one in _DRAWN if one != report.budget):
         with suppress(InvalidValue):
             _, other = compressed(subject, samples, held_out, budget=budget, **options)
-            points.append(Point(budget, other.total("seconds")[1], other.psnr))
+            points.append(PlotPoint(budget, other.total("seconds")[1], other.psnr))
     exact, after = report.total("seconds")
-    save_plot(points, exact, Point(report.budget, after, report.psnr), plot)
+    save_plot(points, exact, PlotPoint(report.budget, after, report.psnr), plot)

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from winogen.demo.workload import Measurement
+    from winogen.demo.workload import TableRow
 
 EXAMPLE = "Example: winogen demo --threads 1"
 
@@ -84,7 +84,7 @@ def _table(narrow: bool) -> Table:
     return table
 
 
-def _add(table: Table, row: Measurement, narrow: bool) -> None:
+def _add(table: Table, row: TableRow, narrow: bool) -> None:
     if narrow:
         # Exact counts and points do not fit: round the former, list the latter underneath.
         sizes = [f"{row.multiplications / 1e6:.1f} M", f"{row.workspace_bytes / 1024:,.0f} KiB"]

@@ -35,7 +35,7 @@ EXAMPLE = (
 )
 
 
-class Format(str, Enum):
+class OutputFormat(str, Enum):
     """What to print."""
 
     text = "text"
@@ -68,7 +68,7 @@ class Multiplier(str, Enum):
     slow = "slow"
 
 
-_FORMATS = ", ".join(one.value for one in Format)
+_FORMATS = ", ".join(one.value for one in OutputFormat)
 
 
 def derive(
@@ -98,7 +98,7 @@ def derive(
         help="How transforms add: program (as the shortest do), or every row on its own, huffman "
         "(smallest partial sums first), pairwise or naive.",
     ),
-    format: Format = typer.Option(
+    format: OutputFormat = typer.Option(
         None, metavar="NAME", help=f"Of the output: {_FORMATS} (default: text)."
     ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
@@ -148,9 +148,9 @@ def derive(
     from winogen.program.summation import check_order
 
     check_order(order)
-    if as_json and format not in (None, Format.json):
+    if as_json and format not in (None, OutputFormat.json):
         raise InvalidValue(f"json: got it with --format {format.value}; allowed: one of them")
-    format = Format.json if as_json else format or Format.text
+    format = OutputFormat.json if as_json else format or OutputFormat.text
     if points is not None and moduli is not None:
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if matrices and format.has_programs_only:
@@ -163,9 +163,9 @@ def derive(
             f"m, r: got F({m},{longest}) with n = m + r - 1 = {m + longest - 1}; allowed: n <= "
             f"{LARGEST} by default, else give --points or --moduli"
         )
-    hardware = format in (Format.verilog, Format.hls)
-    integers = hardware or format is Format.fixed
-    if bits is not None and format is not Format.text and not integers:
+    hardware = format in (OutputFormat.verilog, OutputFormat.hls)
+    integers = hardware or format is OutputFormat.fixed
+    if bits is not None and format is not OutputFormat.text and not integers:
         raise InvalidValue(
             f"bits: got it with --format {format.value}; allowed: with text, fixed, verilog and hls"
         )
@@ -179,11 +179,13 @@ def derive(
         "fraction": fraction, "output": output, "prove": prove,
     }  # fmt: skip
     derive_hardware.check(format.value, shaped)
-    if lanes is not None and (format is not Format.fixed or bits or filter_bits or channels > 1):
+    if lanes is not None and (
+        format is not OutputFormat.fixed or bits or filter_bits or channels > 1
+    ):
         raise InvalidValue(
             f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
         )
-    if multiplier is Multiplier.slow and format is not Format.fixed:
+    if multiplier is Multiplier.slow and format is not OutputFormat.fixed:
         raise InvalidValue(
             f"multiplier: got slow with --format {format.value}; allowed: with fixed"
         )
@@ -201,7 +203,7 @@ def derive(
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
         derive_hardware.write(algorithm, format.value, points, moduli, options, output, prove)
         return
-    if format is Format.fixed:
+    if format is OutputFormat.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
         text = derive_fixed.header(
             algorithm, points, moduli, both, channels, lanes, multiplier is Multiplier.slow,
@@ -219,15 +221,15 @@ def derive(
     algorithm.verify()
     if format.has_programs_only:
         typer.echo(_file(algorithm, points, moduli, order, format), nl=False)
-    elif format is Format.latex:
+    elif format is OutputFormat.latex:
         typer.echo(algorithm.latex())
-    elif format is Format.numpy:
+    elif format is OutputFormat.numpy:
         typer.echo(_numpy(algorithm))
     else:
         programs, stages = None, None
         if not matrices:
             programs, stages = _programs(algorithm, order)
-        if format is Format.json:
+        if format is OutputFormat.json:
             typer.echo(_json(algorithm, programs, order))
         else:
             typer.echo(_text(algorithm, programs, stages, source, order))
@@ -269,11 +271,11 @@ def _keeper() -> Keeper:
     return kept
 
 
-def _in(format: Format, transform: Transform, points: str | None, moduli: str | None) -> str:
+def _in(format: OutputFormat, transform: Transform, points: str | None, moduli: str | None) -> str:
     """The file of a transform in a format for compilers."""
     from winogen.codegen import dialects, naming
 
-    if format is Format.c:
+    if format is OutputFormat.c:
         return transform.header
     given = {"points": points, "moduli": moduli}
     made_of = {name: getattr(transform, name) for name, values in given.items() if values}
@@ -288,7 +290,7 @@ def _file(
     points: str | None,
     moduli: str | None,
     order: str,
-    format: Format,
+    format: OutputFormat,
 ) -> str:
     """The same of an algorithm, whose programs have to be found, or were and are kept."""
     from winogen.codegen import keeping, transforms

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
-    from winogen.codegen.verilog.files import Options
+    from winogen.codegen.verilog.files import ModuleOptions
 
 TWO_AXES = typer.Option(
     False, "--2d", help="With --format verilog or hls: of tiles, columns first, then rows."
@@ -62,15 +62,15 @@ def check(format: str, given: Mapping[str, object]) -> None:
             raise InvalidValue(f"{name}: got it with --format {format}; allowed: with {allowed}")
 
 
-def options(bits: tuple[int, int], channels: int, given: Mapping[str, Any]) -> Options:
+def options(bits: tuple[int, int], channels: int, given: Mapping[str, Any]) -> ModuleOptions:
     """Return what modules are to be. ``bits``: of inputs and filters. ``given``: as of `check`."""
-    from winogen.codegen.verilog.files import Options
+    from winogen.codegen.verilog.files import ModuleOptions
     from winogen.errors import InvalidValue
 
     stages = given["pipeline"]
     if stages is not None and stages < 1:
         raise InvalidValue(f"pipeline: got {stages}; allowed: 1 or more")
-    return Options(
+    return ModuleOptions(
         *bits,
         channels,
         axes=2 if given["2d"] else 1,
@@ -81,7 +81,7 @@ def options(bits: tuple[int, int], channels: int, given: Mapping[str, Any]) -> O
     )
 
 
-def words(options: Options) -> str:
+def words(options: ModuleOptions) -> str:
     """The options of a command as it would be typed, those that differ from the defaults."""
     found = [f"--bits {options.bits}"]
     if options.filter_bits != options.bits:
@@ -100,7 +100,7 @@ def write(
     format: str,
     points: str | None,
     moduli: str | None,
-    options: Options,
+    options: ModuleOptions,
     output: str | None,
     proven: bool,
 ) -> None:

@@ -35,7 +35,7 @@ _Made = tuple[Transform, str, dict[str, Any], "dict[str, Any] | None"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """One algorithm of the catalog; without points and moduli it has the default points."""
 
     m: int
@@ -52,7 +52,7 @@ class Entry:
         return entry_name(self.m, self.r, self.tag, self.stride)
 
 
-def entries(folder: str | Path | None = None) -> list[Entry]:
+def entries(folder: str | Path | None = None) -> list[CatalogEntry]:
     """Read ``catalog.toml`` of ``folder`` (default: the one that ships), in order.
 
     Raises InvalidValue naming the entry for unknown fields and names that occur twice.
@@ -64,7 +64,7 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
     data = parse_toml("dir", read_bytes("dir", path, "a catalog.toml"), path)
     try:
         listed = [
-            Entry(m, row["r"], stride=row.get("stride", 1))
+            CatalogEntry(m, row["r"], stride=row.get("stride", 1))
             for row in data.get("default_points", ())
             for m in row["m"]
         ]
@@ -74,7 +74,7 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
                     f"{path}: got {', '.join(sorted(unknown))} in {row};"
                     f" allowed: {', '.join(sorted(_FIELDS))}"
                 )
-            listed.append(Entry(**row))
+            listed.append(CatalogEntry(**row))
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidValue(
             f"{path}: got entries that are none ({error}); allowed: [[default_points]] with m and "
@@ -86,12 +86,12 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
     return listed
 
 
-def generate(entry: Entry) -> Transform:
+def generate(entry: CatalogEntry) -> Transform:
     """Derive, verify, simplify and render one entry of the catalog."""
     return _generate(entry)[0]
 
 
-def _generate(entry: Entry) -> _Made:
+def _generate(entry: CatalogEntry) -> _Made:
     """What is made of an entry."""
     algorithm, provenance = derive(entry.m, entry.r, entry.points, entry.moduli, entry.stride)
     transform = from_algorithm(algorithm, entry.name, source=entry.source or provenance)
@@ -166,13 +166,15 @@ def check(
     return problems
 
 
-def _generate_all(listed: list[Entry], jobs: int | None) -> Iterator[tuple[Entry, _Made]]:
+def _generate_all(
+    listed: list[CatalogEntry], jobs: int | None
+) -> Iterator[tuple[CatalogEntry, _Made]]:
     if jobs == 1 or len(listed) < 2:
         for entry in listed:
             yield entry, _generate(entry)
         return
     # What has the same points has the same input transform, which one process finds once.
-    groups: dict[tuple[int, int, str | None, str | None], list[Entry]] = {}
+    groups: dict[tuple[int, int, str | None, str | None], list[CatalogEntry]] = {}
     for entry in listed:
         key = (entry.stride, entry.m + entry.r, entry.points, entry.moduli)
         groups.setdefault(key, []).append(entry)
@@ -184,7 +186,7 @@ def _generate_all(listed: list[Entry], jobs: int | None) -> Iterator[tuple[Entry
             yield from future.result()
 
 
-def _generate_group(group: list[Entry]) -> list[tuple[Entry, _Made]]:
+def _generate_group(group: list[CatalogEntry]) -> list[tuple[CatalogEntry, _Made]]:
     return [(entry, _generate(entry)) for entry in group]
 
 

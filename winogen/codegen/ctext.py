@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Constant:
+class NamedConstant:
     """A positive constant: its name, its initialiser and, if that is not exact, its value."""
 
     name: str
@@ -34,7 +34,7 @@ class Constant:
 class Routine:
     """One transform ready for the template: constants, lines and equations in the same order."""
 
-    constants: tuple[Constant, ...]
+    constants: tuple[NamedConstant, ...]
     lines: tuple[str, ...]
     equations: tuple[str, ...]
 
@@ -65,7 +65,7 @@ class Spelling:
     local: str  # a definition, with {name} and {value}
     store: str  # into an array, with {array}, {index} and {value}
     zero: str
-    constant: Callable[[str, Scalar], Constant]  # of a name and a positive value
+    constant: Callable[[str, Scalar], NamedConstant]  # of a name and a positive value
     total: Callable[[Sequence[Factor]], str] = infix  # of one or two terms
     first: int = 0  # the index of an array's first element
 
@@ -215,10 +215,10 @@ def _factor(scalar: Scalar) -> str:
     return f"({text})" if re.search(r"[+-]", text) else text
 
 
-def _constants(program: Program, spelling: Spelling) -> dict[Scalar, Constant]:
+def _constants(program: Program, spelling: Spelling) -> dict[Scalar, NamedConstant]:
     """Absolute values of the constants, smallest first, each with its name."""
     values = {t.magnitude for s in program.statements for t in s.terms if not t.is_unit}
-    table: dict[Scalar, Constant] = {}
+    table: dict[Scalar, NamedConstant] = {}
     taken: set[str] = set()
     for value in sorted(values, key=lambda value: (float(value), str(value))):
         name = _constant_name(value)
@@ -242,7 +242,7 @@ def _constant_name(value: Scalar) -> str:
     return text if len(text) <= 32 else f"k{len(text)}_{text[-24:]}"
 
 
-def constant_of_c(name: str, value: Scalar, real: str) -> Constant:
+def constant_of_c(name: str, value: Scalar, real: str) -> NamedConstant:
     """Return ``value`` as a constant of C: a quotient such as ``5.0 / 4`` where C rounds it once.
 
     The quotient is computed in double and, where ``real`` is float, rounded again. Both steps
@@ -256,14 +256,14 @@ def constant_of_c(name: str, value: Scalar, real: str) -> Constant:
         if max(top, bottom) >= 2**31:  # beyond int, where C would warn or overflow
             text = f"{top}.0 / {bottom}.0" if bottom != 1 else f"{top}.0"
         if float(top) / float(bottom) == double and _to_single(double) == single:
-            return Constant(name, text, "")
+            return NamedConstant(name, text, "")
         exact = str(value)
     else:
         text, exact = f"{double:.17g}", str(value)
         if _to_single(double) == single:
-            return Constant(name, text, exact)
+            return NamedConstant(name, text, exact)
     text = f"sizeof({real}) == sizeof(float) ? {single.hex()} : {double.hex()}"
-    return Constant(name, text, exact)
+    return NamedConstant(name, text, exact)
 
 
 def _to_single(double: float) -> float:

@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import (
-    Constant,
     Factor,
+    NamedConstant,
     Spelling,
     commented,
     constant_of_c,
@@ -124,28 +124,28 @@ def _function(transform: Transform, kind: str, dialect: Dialect) -> dict[str, An
 def _called(real: str) -> Any:
     """Spell 5/4 as ``real(5) / real(4)``, for numbers of any type that has such a function."""
 
-    def constant(name: str, value: Scalar) -> Constant:
+    def constant(name: str, value: Scalar) -> NamedConstant:
         if not isinstance(value, Fraction):
-            return Constant(name, f"{real}({float(value):.17g})", str(value))
+            return NamedConstant(name, f"{real}({float(value):.17g})", str(value))
         top, bottom = (f"{real}({n})" for n in (value.numerator, value.denominator))
-        return Constant(name, top if value.denominator == 1 else f"{top} / {bottom}", "")
+        return NamedConstant(name, top if value.denominator == 1 else f"{top} / {bottom}", "")
 
     return constant
 
 
-def _quotient(name: str, value: Scalar) -> Constant:
+def _quotient(name: str, value: Scalar) -> NamedConstant:
     """Spell 5/4 as ``5.0 / 4.0``, for compilers that divide in the type of the constant."""
     if isinstance(value, Fraction) and max(value.numerator, value.denominator) < 2**24:
         top, bottom = f"{value.numerator}.0", f"{value.denominator}.0"
-        return Constant(name, top if value.denominator == 1 else f"{top} / {bottom}", "")
-    return Constant(name, _decimal(value, 25), str(value))
+        return NamedConstant(name, top if value.denominator == 1 else f"{top} / {bottom}", "")
+    return NamedConstant(name, _decimal(value, 25), str(value))
 
 
-def _single(name: str, value: Scalar) -> Constant:
+def _single(name: str, value: Scalar) -> NamedConstant:
     """Spell a constant with the nine digits that tell float32 numbers apart."""
     text = f"{rounded_to_single(value):.9g}"
     text = text if {".", "e"} & set(text) else f"{text}.0"
-    return Constant(name, text, "" if Fraction(text) == value else str(value))
+    return NamedConstant(name, text, "" if Fraction(text) == value else str(value))
 
 
 def _decimal(value: Scalar, digits: int) -> str:

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winogen.codegen.ctext import Constant, Spelling, commented, names_of, routine
+from winogen.codegen.ctext import NamedConstant, Spelling, commented, names_of, routine
 from winogen.codegen.fixed_planner import of_catalog
 from winogen.codegen.headers import TITLES_2D, matrix_lines, of_integers, title
 from winogen.codegen.templates import environment
@@ -30,7 +30,7 @@ _DUAL = {(16, 32): "__smlad", (16, 64): "__smlald"}
 
 
 @dataclass(frozen=True)
-class Widths:
+class TypeWidths:
     """The narrowest types that hold everything, in bits, for both axes of a tile."""
 
     inputs: Range
@@ -41,7 +41,7 @@ class Widths:
     channels: int  # at most, that the sums hold
 
 
-def widths(made: Integral, bits: int, filter_bits: int, channels: int = 1) -> Widths:
+def widths(made: Integral, bits: int, filter_bits: int, channels: int = 1) -> TypeWidths:
     """Return the types that an algorithm needs for integers of so many bits and these channels.
 
     Raises InvalidValue where even the widest do not hold them.
@@ -64,7 +64,7 @@ def widths(made: Integral, bits: int, filter_bits: int, channels: int = 1) -> Wi
             f"channels: got {channels}; allowed: at most "
             f"{made.channels(inputs, filters, SUMS[-1])}, which sums of {SUMS[-1]} bits hold"
         )
-    return Widths(inputs, filters, word, wide, sums, most)
+    return TypeWidths(inputs, filters, word, wide, sums, most)
 
 
 def _first(sizes: tuple[int, ...], needed: int, what: str) -> int:
@@ -96,7 +96,7 @@ def with_fewer_bits(made: Integral, inputs: Range, filters: Range) -> tuple[str,
     return best
 
 
-def render(made: Integral, found: Widths, name: str, command: str) -> str:
+def render(made: Integral, found: TypeWidths, name: str, command: str) -> str:
     """Return the header; the same arguments give the same bytes.
 
     ``name``: what its functions begin with, after ``winogen_``. ``command``: what regenerates it.
@@ -143,7 +143,7 @@ def render(made: Integral, found: Widths, name: str, command: str) -> str:
     return text
 
 
-def _function(made: Integral, kind: str, found: Widths, full: str) -> dict[str, Any]:
+def _function(made: Integral, kind: str, found: TypeWidths, full: str) -> dict[str, Any]:
     program, (_, _, source, target) = made.programs[kind], KINDS[kind]
     vec = f"{full}_sum_t" if kind == "output" else f"int{found.wide}_t"
     text = routine(program, source, target, _spelling(vec, "u" if kind == "output" else ""))
@@ -168,8 +168,8 @@ def _function(made: Integral, kind: str, found: Widths, full: str) -> dict[str, 
 def _spelling(vec: str, suffix: str) -> Spelling:
     """C with constants as they stand: their names are their values."""
 
-    def constant(name: str, value: Scalar) -> Constant:
-        return Constant(f"{value}{suffix}", "", "")
+    def constant(name: str, value: Scalar) -> NamedConstant:
+        return NamedConstant(f"{value}{suffix}", "", "")
 
     return Spelling(
         local=f"const {vec} {{name}} = {{value}};",
@@ -200,7 +200,7 @@ def table_of_ranges(made: Integral, kind: str, inputs: Range) -> list[tuple[str,
     return rows
 
 
-def _head(made: Integral, found: Widths, command: str) -> list[str]:
+def _head(made: Integral, found: TypeWidths, command: str) -> list[str]:
     _, power = made.divisor()
     lines = of_integers(made, "in integers, exact", command)
     v, u = (made.operands(k, g) for k, g in (("input", found.inputs), ("filter", found.filters)))

@@ -48,7 +48,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class IntegerCandidate:
     """An algorithm of integers on a device: its widths, and why it does not fit, if it does not."""
 
     name: str
@@ -121,10 +121,10 @@ class FixedPlan:
     m: int
     r: int
     device: Device
-    best: Candidate | None
-    others: tuple[Candidate, ...]
+    best: IntegerCandidate | None
+    others: tuple[IntegerCandidate, ...]
 
-    def reason(self, other: Candidate) -> str:
+    def reason(self, other: IntegerCandidate) -> str:
         """Why another candidate is not the best."""
         if other.misfit or self.best is None:
             return other.misfit
@@ -220,13 +220,13 @@ def plan(
         if not least <= value <= most:
             raise InvalidValue(f"{what}: got {value}; allowed: {least} .. {most}")
     device = Device(signed(bits), signed(filter_bits), channels, operands, sums, wrapping)
-    known = [Candidate(name, made, device) for name, made in of_catalog(m, r)]
-    best: Candidate | None = None
+    known = [IntegerCandidate(name, made, device) for name, made in of_catalog(m, r)]
+    best: IntegerCandidate | None = None
     by_origin = {one.origin: one for one in known}
     for products, algorithms in _searched(m, r):
         if products >= m * r or (best is not None and best.products <= products**2):
             break
-        found = [Candidate("", integral(one), device) for one in algorithms]
+        found = [IntegerCandidate("", integral(one), device) for one in algorithms]
         found += [one for one in known if one.made.algorithm.products == products]
         for one in found:
             if not one.misfit and (best is None or _order(one) < _order(best)):
@@ -234,12 +234,12 @@ def plan(
     if best is not None:
         best = by_origin.get(best.origin, best)
         if not best.name:
-            best = Candidate(best.origin.split(" ", 1)[1].strip("'"), best.made, device)
+            best = IntegerCandidate(best.origin.split(" ", 1)[1].strip("'"), best.made, device)
     others = sorted((one for one in known if one is not best), key=_order)
     return FixedPlan(m, r, device, best, tuple(others))
 
 
-def _order(one: Candidate) -> tuple[int, ...]:
+def _order(one: IntegerCandidate) -> tuple[int, ...]:
     both = sum(range_.bits for range_ in one.operands)
     return one.products, one.bits, both, one.made.scale, not one.name
 

@@ -12,7 +12,7 @@ from math import factorial
 
 
 @dataclass(frozen=True)
-class Functions:
+class TypedConstants:
     """The constants for one type of numbers, as C spells them."""
 
     series: tuple[str, ...]  # of exp(r), constant term first
@@ -37,7 +37,7 @@ def _atanh(terms: int) -> tuple[str, ...]:
 
 
 FUNCTIONS = {
-    "float": Functions(
+    "float": TypedConstants(
         series=_series(8),
         atanh=_atanh(7),
         tail=(
@@ -54,7 +54,7 @@ FUNCTIONS = {
         largest="15.0",
         head="~0xfff",
     ),
-    "double": Functions(
+    "double": TypedConstants(
         series=_series(14),
         atanh=_atanh(16),
         tail=(

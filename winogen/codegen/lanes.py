@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from winogen.codegen.ctext import Constant, Spelling, commented, names_of, routine
+from winogen.codegen.ctext import NamedConstant, Spelling, commented, names_of, routine
 from winogen.codegen.headers import matrix_lines, of_integers, title
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
@@ -108,7 +108,7 @@ def _wide() -> Spelling:
         local="const uint64_t {name} = {value};",
         store="{array}[{index}] = {value};",
         zero="0",
-        constant=lambda name, value: Constant(f"{value}u", "", ""),
+        constant=lambda name, value: NamedConstant(f"{value}u", "", ""),
     )
 
 

@@ -33,7 +33,7 @@ PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredChoice:
     """What was measured of a choice, in turns with the one that the planner had predicted."""
 
     seconds: float  # of a call
@@ -78,7 +78,7 @@ class Candidate:
     seconds: float  # predicted, of a call on all its threads
     workspace_bytes: int
     cut: tuple[tuple[Work, int, int], ...]  # many works, and which of them: (row, column)
-    measured: Measured | None = None  # where it is known from a measurement
+    measured: MeasuredChoice | None = None  # where it is known from a measurement
     missed: Missed | None = None  # what would be faster and is not at hand
 
     @property

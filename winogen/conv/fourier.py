@@ -45,7 +45,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Along:
+class AxisBlocks:
     """How one axis is cut."""
 
     length: int  # of the transform
@@ -54,10 +54,10 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Way:
+class FourierWay:
     """How a problem is computed by Fourier transforms, on one thread."""
 
-    axes: tuple[Along, ...]
+    axes: tuple[AxisBlocks, ...]
     maps: int  # that are transformed at once
     tiles: int  # whose channels are summed at once
     seconds: float  # predicted, on one thread
@@ -79,7 +79,7 @@ def spectrum_of(lengths: tuple[int, ...]) -> tuple[int, ...]:
     return (*lengths[:-1], lengths[-1] // 2 + 1)
 
 
-def way(problem: Problem, machine: Machine, limit: int | None, threads: int = 1) -> Way:
+def way(problem: Problem, machine: Machine, limit: int | None, threads: int = 1) -> FourierWay:
     """Return the fastest way by prediction whose workspace on all threads keeps to the limit.
 
     ``limit``: None for what is usual. Raises InvalidValue where all take more.
@@ -98,7 +98,7 @@ def way(problem: Problem, machine: Machine, limit: int | None, threads: int = 1)
 
 
 @lru_cache(maxsize=64)
-def _ways(problem: Problem, machine: Machine) -> tuple[Way, ...]:
+def _ways(problem: Problem, machine: Machine) -> tuple[FourierWay, ...]:
     sizes = zip(problem.layer.axes, problem.size, problem.output_size)
     mode = problem.layer.padding_mode
     cuts = [_cuts(axis, size, outputs, mode) for axis, size, outputs in sizes]
@@ -114,11 +114,11 @@ def _counts(most: int) -> list[int]:
     return [count for count in (1, 4, 16, 64) if count == 1 or count < 4 * most]
 
 
-def _tiles(problem: Problem, axes: tuple[Along, ...]) -> int:
+def _tiles(problem: Problem, axes: tuple[AxisBlocks, ...]) -> int:
     return problem.batch * prod(axis.tiles for axis in axes)
 
 
-def _cuts(axis: Axis, size: int, outputs: int, mode: str) -> list[Along]:
+def _cuts(axis: Axis, size: int, outputs: int, mode: str) -> list[AxisBlocks]:
     """The ways to cut an axis: as a whole, and into tiles of usual lengths."""
     outputs = (outputs - 1) * axis.stride + 1
     inputs = outputs + axis.reach - 1
@@ -126,13 +126,13 @@ def _cuts(axis: Axis, size: int, outputs: int, mode: str) -> list[Along]:
         # Around a circle the zeros before the map are those behind it, too.
         shared = size + max(axis.before, axis.after)
         inputs = min(inputs, max(shared, outputs, axis.reach))
-    whole = Along(_fast(inputs), outputs, 1)
+    whole = AxisBlocks(_fast(inputs), outputs, 1)
     cuts = [whole]
     for length in _LENGTHS:
         # Whole strides, so that every tile begins with an output.
         step = (length - axis.reach + 1) // axis.stride * axis.stride
         if length < whole.length and step >= max(1, length // 4):
-            cuts.append(Along(length, step, -(-outputs // step)))
+            cuts.append(AxisBlocks(length, step, -(-outputs // step)))
     return cuts
 
 
@@ -202,12 +202,12 @@ def spectra_bytes(problem: Problem, lengths: tuple[int, ...]) -> int:
 
 def _evaluated(
     problem: Problem,
-    axes: tuple[Along, ...],
+    axes: tuple[AxisBlocks, ...],
     maps: int,
     tiles: int,
     machine: Machine,
     rates: Rates = Rates(),
-) -> Way:
+) -> FourierWay:
     layer, lengths = problem.layer, tuple(axis.length for axis in axes)
     item, points, spectrum = layer.itemsize, prod(lengths), prod(spectrum_of(lengths))
     workspace = sum(bytes_of(buffers(problem, lengths, maps, tiles), item).values())
@@ -230,12 +230,12 @@ def _evaluated(
     batches = together * sum(-(-(count // together) // maps) for count in sides)
     cycles += rates.call * batches * (layer.rank + 2)
     seconds = _tiles(problem, axes) * cycles / (machine.clock_ghz * 1e9)
-    return Way(axes, maps, tiles, seconds, workspace)
+    return FourierWay(axes, maps, tiles, seconds, workspace)
 
 
 def faster(
     problem: Problem, request: Request, fastest: Candidate, target: Target, machine: Machine
-) -> Way | None:
+) -> FourierWay | None:
     """Return the way for "auto" to take instead of the ``fastest`` kernels; None to take these.
 
     Decided for one thread, so that results do not depend on the threads of the request.
@@ -263,7 +263,7 @@ def faster(
     return found if SAFETY * found.seconds < seconds else None
 
 
-def instead(problem: Problem, request: Request, machine: Machine) -> Way | None:
+def instead(problem: Problem, request: Request, machine: Machine) -> FourierWay | None:
     """Return the way for "auto" where no kernel is at hand and nothing compiles, of any size.
 
     None where transforms do not compute what is asked for, or not as accurately.
@@ -277,7 +277,7 @@ def instead(problem: Problem, request: Request, machine: Machine) -> Way | None:
         return None
 
 
-def checked(problem: Problem, request: Request, machine: Machine) -> Way:
+def checked(problem: Problem, request: Request, machine: Machine) -> FourierWay:
     """Return the way of a request that names the algorithm.
 
     Raises Unsupported for types of arrays, InvalidValue for limits.

@@ -90,7 +90,7 @@ def weight_gradient(
     arguments.same_dtype("grad_output", dy, x.dtype, "input")
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     problem = _problem(x.shape, dy.shape, x.dtype, kernel, layout=layout, **options)
-    request = _Request(
+    request = _GradientRequest(
         _tile(tile, plane_of(problem.layer.kernel)),
         arguments.threads(threads),
         None
@@ -116,7 +116,7 @@ def suits(weight_shape: tuple[int, ...]) -> bool:
     return min(filters, channels) >= _LEAST_CHANNELS and max(kernel) > 1
 
 
-class _Request(NamedTuple):
+class _GradientRequest(NamedTuple):
     """What was asked for; None leaves it to the planner."""
 
     tile: Pair | None
@@ -210,7 +210,7 @@ class _Zero:
 @remembered(256)
 def prepare(
     problem: Problem,
-    request: _Request,
+    request: _GradientRequest,
     target: Target,
     machine: Machine,
     environment: Environment,

@@ -37,7 +37,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedPhases:
     """All phases along an axis as one convolution: output s*i + c - crop is pixel i of phase c.
 
     >>> joined(4, 2, 1, 96)
@@ -71,10 +71,10 @@ def phases(kernel: int, stride: int, dilation: int, before: int, count: int) -> 
     return found
 
 
-def joined(kernel: int, stride: int, before: int, count: int) -> Joined:
+def joined(kernel: int, stride: int, before: int, count: int) -> JoinedPhases:
     """Return all phases of an axis without dilation as one convolution."""
     taps, crop = -(-kernel // stride), before % stride
-    return Joined(taps, taps - 1 - before // stride, crop, (count - 1 + crop) // stride + 1)
+    return JoinedPhases(taps, taps - 1 - before // stride, crop, (count - 1 + crop) // stride + 1)
 
 
 def ordinary(weight: np.ndarray, groups: int = 1) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from winogen.conv.choice import Choice
-from winogen.conv.cuts import Measured, Missed
+from winogen.conv.cuts import MeasuredChoice, Missed
 from winogen.conv.problem import Problem
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
@@ -59,7 +59,7 @@ class Plan:
     direct_multiplications: int  # multiplications of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
     sizes: Sizes = ()  # of the kernel's tuning that are not the usual ones
-    measured: Measured | None = None  # by `winogen tune`, which found this; None: predicted
+    measured: MeasuredChoice | None = None  # by `winogen tune`, which found this; None: predicted
     predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
@@ -266,7 +266,7 @@ class TransposedPlan:
         return "\n".join(lines)
 
 
-def _said(measured: Measured) -> str:
+def _said(measured: MeasuredChoice) -> str:
     """What was measured, in one line."""
     time, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
     return (

@@ -24,7 +24,7 @@ SUMS = (-(1 << 31), (1 << 31) - 1)  # that int32 holds
 
 
 @dataclass(frozen=True, eq=False)
-class Filters:
+class QuantizedFilters:
     """Weights as signed bytes, their zero points, and the bias; None for zeros."""
 
     weight: np.ndarray  # (M, C/groups, KH, KW), int8
@@ -32,7 +32,7 @@ class Filters:
     bias: np.ndarray | None  # (M,), int32
 
     @classmethod
-    def of(cls, weight: Any, zero: Any, bias: Any) -> Filters:
+    def of(cls, weight: Any, zero: Any, bias: Any) -> QuantizedFilters:
         """Return them from arrays of one's own; raises InvalidType and InvalidValue."""
         w = integers("weight", weight, BYTES)
         if w.ndim != 4 or not w.size:

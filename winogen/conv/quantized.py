@@ -16,7 +16,7 @@ from winogen.conv.quantization import (
     BYTES,
     RANGES,
     SUMS,
-    Filters,
+    QuantizedFilters,
     Scales,
     any_zero,
     check_zero,
@@ -24,7 +24,7 @@ from winogen.conv.quantization import (
     refuse_outputs,
 )
 from winogen.conv.quantization import scale as real_scale
-from winogen.conv.quantized_planner import Numbers, QuantizedCandidate, plan_of, ranked
+from winogen.conv.quantized_planner import CallNumbers, QuantizedCandidate, plan_of, ranked
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.conv.request import Request
 from winogen.conv.stock import stock_of
@@ -122,7 +122,7 @@ class QConv2d(Weighted):
         threads: SupportsIndex | None = None,
         # end
     ):
-        self._filters = Filters.of(weight, w_zero, bias)
+        self._filters = QuantizedFilters.of(weight, w_zero, bias)
         shape = self._filters.weight.shape
         arguments.choice("layout", layout, arguments.LAYOUTS[2])
         self._layer = Layer.of(
@@ -374,12 +374,12 @@ class QConv2d(Weighted):
     def _request(self) -> Request:
         return Request(self._algorithm, threads=self._threads)
 
-    def _numbers(self, x_dtype: str, y_dtype: np.dtype, reals: Reals | None) -> Numbers:
+    def _numbers(self, x_dtype: str, y_dtype: np.dtype, reals: Reals | None) -> CallNumbers:
         zero = 0 if self._scales is None else self._scales.zero
         limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
         if self._relu and reals is None:
             limits = max(limits[0], zero), limits[1]
-        return Numbers(
+        return CallNumbers(
             self._scales is None,
             signed_input=x_dtype == "int8",
             x_zero=self._x_zero,
@@ -411,7 +411,7 @@ class QuantizedCall(Call):
 
 
 def packs_of(
-    filters: Filters, scales: Scales | None, slopes: np.ndarray | None, in_reals: bool
+    filters: QuantizedFilters, scales: Scales | None, slopes: np.ndarray | None, in_reals: bool
 ) -> tuple[np.ndarray | None, ...]:
     """Return the arrays that a kernel packs. ``slopes``: of "prelu", float32."""
     zero = None if filters.zero is None else filters.zero.astype(np.int32)

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import Measured, Missed
+from winogen.conv.cuts import MeasuredChoice, Missed
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.planner import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem, plane_of
@@ -36,7 +36,7 @@ _SHORTER = (4, 2, 1)  # vectors of a register block, than `DEPTHWISE_ROWS`
 
 
 @dataclass(frozen=True)
-class Numbers:
+class CallNumbers:
     """What the numbers of a call mean, as `QuantizedWork` has it."""
 
     sums: bool = True  # whether outputs are sums in int32, else bytes
@@ -55,7 +55,7 @@ class QuantizedCandidate:
     choice: Choice
     work: QuantizedWork
     seconds: float
-    measured: Measured | None = None  # where it is known from a measurement
+    measured: MeasuredChoice | None = None  # where it is known from a measurement
     missed: Missed | None = None  # what would be faster and is not at hand
 
     @property
@@ -75,7 +75,7 @@ class QuantizedCandidate:
 def ranked(
     problem: Problem,
     request: Request,
-    numbers: Numbers,
+    numbers: CallNumbers,
     target: Target,
     machine: Machine | None = None,
     wisdom: Wisdom | None = None,
@@ -111,7 +111,7 @@ def ranked(
 def _ranked(
     problem: Problem,
     request: Request,
-    numbers: Numbers,
+    numbers: CallNumbers,
     target: Target,
     machine: Machine,
     wisdom: Wisdom | None = None,
@@ -163,12 +163,12 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
     if not (able and choice.sizes):
         return able
     sizes = dict(choice.sizes)
-    spec = _spec(problem.layer, choice, Numbers(), target)
+    spec = _spec(problem.layer, choice, CallNumbers(), target)
     return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
 
 
 def evaluated(
-    problem: Problem, choice: Choice, numbers: Numbers, target: Target, machine: Machine
+    problem: Problem, choice: Choice, numbers: CallNumbers, target: Target, machine: Machine
 ) -> QuantizedCandidate:
     """Return a choice with its kernel call and its predicted time."""
     work = work_of(problem, choice, numbers, target, machine)
@@ -176,7 +176,7 @@ def evaluated(
 
 
 def work_of(
-    problem: Problem, choice: Choice, numbers: Numbers, target: Target, machine: Machine
+    problem: Problem, choice: Choice, numbers: CallNumbers, target: Target, machine: Machine
 ) -> QuantizedWork:
     """Return the kernel call that computes a problem as a choice says."""
     layer = problem.layer
@@ -213,7 +213,7 @@ def work_of(
     return work if choice.cut is None else _cut(work, choice.cut)
 
 
-def _spec(layer: Layer, choice: Choice, numbers: Numbers, target: Target) -> QuantizedSpec:
+def _spec(layer: Layer, choice: Choice, numbers: CallNumbers, target: Target) -> QuantizedSpec:
     """The kernel that a choice names."""
     algorithm, _, name = choice.variant.partition("_")
     depthwise = algorithm == _DEPTHWISE

@@ -20,7 +20,7 @@ from winogen.conv import arguments, memory
 from winogen.conv.api import Conv2d
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
-from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.stock import first_at_hand
 from winogen.errors import InvalidValue
 from winogen.records import Target
@@ -44,8 +44,8 @@ class QuantizedTiles:
     """
 
     def __init__(
-        self, filters: Filters, scales: Scales | None, layer: Layer, x_zero: int, relu: bool,
-        tile: int, threads: int,
+        self, filters: QuantizedFilters, scales: Scales | None, layer: Layer, x_zero: int,
+        relu: bool, tile: int, threads: int,
     ):  # fmt: skip
         if scales is None:
             raise InvalidValue(

@@ -23,7 +23,7 @@ import numpy as np
 from winogen import resources
 from winogen.codegen.render import renderer_digest
 from winogen.conv import planner, wisdom
-from winogen.conv.cuts import Candidate, Measured, Missed, evaluate
+from winogen.conv.cuts import Candidate, MeasuredChoice, Missed, evaluate
 from winogen.conv.query import Query
 from winogen.records import Target
 from winogen.toolchain import blobs, host_targets
@@ -142,7 +142,7 @@ def _evaluated(
             found[place] = replace(
                 one,
                 seconds=seconds,
-                measured=Measured(**measured) if measured else None,
+                measured=MeasuredChoice(**measured) if measured else None,
                 missed=Missed(**missed) if missed else None,
             )
     return [one for one in found if one is not None]

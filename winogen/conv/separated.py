@@ -31,7 +31,7 @@ class Separated(Executable):
     def pack(self, weight: np.ndarray, kept: Kept | None = None) -> tuple[Any, ...]:
         """Return the packed columns and rows."""
         both = zip(self._passes, separable.factors(weight), ("columns", "rows"))
-        return tuple(one.pack(array, _Part(kept, name)) for one, array, name in both)
+        return tuple(one.pack(array, _PassWeights(kept, name)) for one, array, name in both)
 
     def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
         """Run both passes."""
@@ -84,7 +84,7 @@ class Separated(Executable):
         )
 
 
-class _Part(dict):
+class _PassWeights(dict):
     """What is remembered of one of two weights under names that both may use."""
 
     def __init__(self, kept: Kept | None, name: str):

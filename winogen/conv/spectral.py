@@ -17,7 +17,7 @@ import numpy as np
 from winogen.conv import fourier, memory
 from winogen.conv.epilogue import finished
 from winogen.conv.executable import Arrays, Executable, Kept
-from winogen.conv.fourier import Along, Way
+from winogen.conv.fourier import AxisBlocks, FourierWay
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Problem
 from winogen.kernels import FFT
@@ -34,7 +34,7 @@ class Spectral(Executable):
     def __init__(
         self,
         problem: Problem,
-        way: Way,
+        way: FourierWay,
         threads: int,
         target: Target,
         others: tuple[Prediction, ...] = (),
@@ -288,7 +288,7 @@ def _blocks(first: int, last: int, step: int) -> Iterator[slice]:
         yield slice(begin, min(begin + step, last))
 
 
-def _ends(along: Along, tile: int, axis: Axis, count: int) -> Run:
+def _ends(along: AxisBlocks, tile: int, axis: Axis, count: int) -> Run:
     """The outputs of a tile, and where they lie in it."""
     per_tile = -(-along.step // axis.stride)
     first, last = tile * per_tile, min((tile + 1) * per_tile, count)

@@ -18,7 +18,7 @@ from winogen.conv.quantization import (
     scale,
 )
 from winogen.conv.quantized import ACTIVATIONS
-from winogen.conv.quantized_planner import Numbers, ranked
+from winogen.conv.quantized_planner import CallNumbers, ranked
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
@@ -103,7 +103,7 @@ def standalone_quantized(
     problem = layer.problem(input_shape)
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
-    numbers = Numbers(
+    numbers = CallNumbers(
         sums,
         signed_input=x_dtype == "int8",
         x_zero=x_zero,

@@ -28,7 +28,7 @@ from winogen.toolchain import host_target
 from winogen.typing import IntOrInts
 
 
-class _Call(NamedTuple):
+class _PartCall(NamedTuple):
     """A part of the layer as a call of the kernel that all parts share."""
 
     part: Part
@@ -87,7 +87,7 @@ def standalone_transposed(
 
 def _calls(
     problem: TransposedProblem, seams: Seams, target: Target
-) -> tuple[KernelSpec, list[_Call]]:
+) -> tuple[KernelSpec, list[_PartCall]]:
     """The kernel, and the calls of the best way that one kernel computes."""
     found = ways(problem, seams, target, Machine())
     refused: InvalidValue | None = None
@@ -104,10 +104,12 @@ def _calls(
 
 def _on_one_kernel(
     asked: list[tuple[Part, Request]], target: Target
-) -> tuple[KernelSpec, list[_Call]]:
+) -> tuple[KernelSpec, list[_PartCall]]:
     """All parts planned for one kernel: what they would choose alone, or what one of them would."""
     machine = Machine()
-    calls = [_Call(part, planner.choose(part.problem, own, target, machine)) for part, own in asked]
+    calls = [
+        _PartCall(part, planner.choose(part.problem, own, target, machine)) for part, own in asked
+    ]
     specs = list(dict.fromkeys(KernelSpec.of(call.work) for call in calls))
     if len(specs) == 1:
         return specs[0], calls
@@ -118,7 +120,7 @@ def _on_one_kernel(
             for part, own in asked:
                 same = replace(own, algorithm=algorithm)
                 best, *_ = planner.ranked(part.problem, same, target, machine, 1, None, kept)
-                found.append(_Call(part, best))
+                found.append(_PartCall(part, best))
         except (InvalidValue, CompilerNotFound):  # another kernel may do for all
             continue
         return spec, found
@@ -129,7 +131,7 @@ def _on_one_kernel(
     )
 
 
-def _check_memory(calls: list[_Call], request: Request) -> None:
+def _check_memory(calls: list[_PartCall], request: Request) -> None:
     """Raise InvalidValue if zeros, which some calls read, take the workspace beyond its limit."""
     needed = sum(max(sizes) for sizes in zip(*(_memory(call) for call in calls)))
     if request.workspace_limit is not None and needed > request.workspace_limit:
@@ -139,7 +141,7 @@ def _check_memory(calls: list[_Call], request: Request) -> None:
         )
 
 
-def _memory(call: _Call) -> tuple[int, int]:
+def _memory(call: _PartCall) -> tuple[int, int]:
     """Bytes of workspace and of zeros."""
     if call.part.weight != ("none",):
         return call.way.workspace_bytes, 0
@@ -148,7 +150,7 @@ def _memory(call: _Call) -> tuple[int, int]:
     return call.way.workspace_bytes, int(round_up(zeros, LINE))
 
 
-def _phases(problem: TransposedProblem, call: _Call, spec: KernelSpec) -> Phases:
+def _phases(problem: TransposedProblem, call: _PartCall, spec: KernelSpec) -> Phases:
     """What the C of a call is made of."""
     part, work = call.part, call.work
     sample = problem.layer.sample
@@ -207,7 +209,7 @@ def _name(problem: TransposedProblem) -> str:
     return f"conv_transpose_{size}_{sample.channels}_{sample.filters}_{kernel}"
 
 
-def _about(problem: TransposedProblem, spec: KernelSpec, calls: list[_Call]) -> list[str]:
+def _about(problem: TransposedProblem, spec: KernelSpec, calls: list[_PartCall]) -> list[str]:
     """Lines that say what the layer is, and how it is computed."""
     layer, sample = problem.layer, problem.layer.sample
     weight = (sample.channels, sample.filters // sample.groups, *sample.kernel)

@@ -35,7 +35,7 @@ from winogen.toolchain.machine import current, described
 from winogen.typing import Array, IntOrInts, NDArray
 
 
-class Way(NamedTuple):
+class TransposedWay(NamedTuple):
     """A transposed problem bound to kernels: all its parts."""
 
     problem: TransposedProblem
@@ -63,7 +63,7 @@ def _way(
     target: Target,
     machine: Machine,
     environment: Environment,
-) -> Way:
+) -> TransposedWay:
     """The way by which a problem is computed, bound to kernels."""
     asked = ways(problem, seams, target, machine, wisdom.current(target), stock_of(target))
     for number, (parts, request) in enumerate(asked, 1):
@@ -73,7 +73,7 @@ def _way(
                 prepared = prepare(part.problem, own, target, machine, environment)
                 assert isinstance(prepared, Prepared)  # kernels are what requests here name
                 bound.append((part, prepared))
-            return Way(problem, tuple(bound))
+            return TransposedWay(problem, tuple(bound))
         except InvalidValue:  # another way may keep to the limits
             if number == len(asked):
                 raise
@@ -235,10 +235,12 @@ class TransposedConvolution(WeightedFloats):
         sample = replace(self._layer.sample, dtype=dtype)
         return {"_layer": replace(self._layer, sample=sample)}
 
-    def _planned(self, problem: TransposedProblem, seams: Seams) -> Way:
+    def _planned(self, problem: TransposedProblem, seams: Seams) -> TransposedWay:
         return _way(problem, seams, host_target(), current(), Environment.now())
 
-    def _bind(self, problem: TransposedProblem, seams: Seams) -> tuple[Way, list[tuple[Any, ...]]]:
+    def _bind(
+        self, problem: TransposedProblem, seams: Seams
+    ) -> tuple[TransposedWay, list[tuple[Any, ...]]]:
         """What computes a problem, and its packed filters; they are packed only once."""
         key = problem, seams
         entry = self._bound.get(key)

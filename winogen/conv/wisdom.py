@@ -34,7 +34,7 @@ from typing import Any
 import winogen
 from winogen import environment
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.problem import Problem
 from winogen.conv.request import EDGES, ORDERS, Request
 from winogen.errors import InvalidValue
@@ -57,7 +57,7 @@ class Entry:
     """A choice that won, and by how much."""
 
     choice: Choice
-    measured: Measured
+    measured: MeasuredChoice
 
 
 class Wisdom:
@@ -245,7 +245,11 @@ def check_writable(where: Path) -> None:
 
 
 def record(
-    problem: Problem, tolerance: float | None, target: Target, choice: Choice, measured: Measured
+    problem: Problem,
+    tolerance: float | None,
+    target: Target,
+    choice: Choice,
+    measured: MeasuredChoice,
 ) -> Record:
     """Return the line of an entry."""
     return {
@@ -306,7 +310,9 @@ def _entry(record: Record) -> Entry:
     seconds, planner_seconds = float(given["seconds"]), float(given["planner_seconds"])
     if not (0 < seconds < math.inf and 0 < planner_seconds < math.inf):
         raise ValueError("measured")
-    measured = Measured(seconds, planner_seconds, _whole(given["threads"]), str(given["date"]))
+    measured = MeasuredChoice(
+        seconds, planner_seconds, _whole(given["threads"]), str(given["date"])
+    )
     choice, rank = decoded(record["choice"], measured.threads), len(record["layer"]["weight"]) - 2
     if len(choice.tile or range(rank)) != rank or len(choice.points or range(rank)) != rank:
         raise ValueError("axes")

@@ -2,12 +2,12 @@
 
 from winogen.demo.filters import Filter, banks
 from winogen.demo.pictures import algorithm_sheet, filter_sheet, photograph
-from winogen.demo.workload import Layer, Measurement, layers, measure
+from winogen.demo.workload import Layer, TableRow, layers, measure
 
 __all__ = [
     "Filter",
     "Layer",
-    "Measurement",
+    "TableRow",
     "algorithm_sheet",
     "banks",
     "filter_sheet",

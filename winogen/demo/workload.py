@@ -47,7 +47,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class TableRow:
     """One row of the table."""
 
     algorithm: str
@@ -87,7 +87,7 @@ def layers(photo: np.ndarray) -> list[Layer]:
 
 def measure(
     layer: Layer, threads: int | None = None, say: Callable[[str], object] = lambda text: None
-) -> Iterator[tuple[Measurement, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[TableRow, np.ndarray, np.ndarray]]:
     """Run ``layer`` by each algorithm; yield its measurement, its result, and the error in float64.
 
     ``say(text)`` is told what is going on. Raises what `winogen.Conv2d` raises.
@@ -110,7 +110,7 @@ def measure(
         y = conv(layer.x)
         seconds = _time(partial(conv, layer.x, out=y))
         error = np.abs(y - exact)
-        measurement = Measurement(
+        measurement = TableRow(
             algorithm=plan.algorithm,
             threads=plan.threads,
             tile=_tile_text(plan, layer.weight.shape[2:]),

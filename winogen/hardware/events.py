@@ -28,28 +28,28 @@ _SLOTS = 2  # of a hold buffer
 
 
 @dataclass(frozen=True)
-class Stage:
+class PipelineStage:
     """What a tile goes through before or behind the multipliers, and for how many cycles."""
 
     name: str
     cycles: int
 
 
-def stages_before(engine: Engine, transformed: bool) -> tuple[Stage, ...]:
+def stages_before(engine: Engine, transformed: bool) -> tuple[PipelineStage, ...]:
     """Return what inputs go through once they are fetched: the transform, columns and rows."""
     names = ("input transform, columns", "input transform, rows") if transformed else ()
-    return tuple(Stage(name, engine.T) for name in names)
+    return tuple(PipelineStage(name, engine.T) for name in names)
 
 
-def stages_behind(engine: Engine, transformed: bool) -> tuple[Stage, ...]:
+def stages_behind(engine: Engine, transformed: bool) -> tuple[PipelineStage, ...]:
     """Return what sums go through: ReLU last, behind the normalization, for it is not linear."""
     names = ("output transform, columns", "output transform, rows") if transformed else ()
     return (
-        Stage("scale and offset of sums", 1),
-        *(Stage(name, engine.T) for name in names),
-        Stage("scale and offset of outputs", 1),
-        Stage("normalization", 1),
-        Stage("ReLU", 1),
+        PipelineStage("scale and offset of sums", 1),
+        *(PipelineStage(name, engine.T) for name in names),
+        PipelineStage("scale and offset of outputs", 1),
+        PipelineStage("normalization", 1),
+        PipelineStage("ReLU", 1),
     )
 
 

@@ -65,7 +65,7 @@ def convolve(
             f"F({engine.m}, {engine.r}) of T = {engine.T}"
         )
     check_channels(mapping, algorithm, bits, sums)
-    return _Layer(mapping, integers(algorithm), sums).run(x, w, schedule)
+    return _LayerData(mapping, integers(algorithm), sums).run(x, w, schedule)
 
 
 def _whole(name: str, value: Any, bits: int) -> np.ndarray:
@@ -83,7 +83,7 @@ def _whole(name: str, value: Any, bits: int) -> np.ndarray:
     return array.astype(np.int64)
 
 
-class _Layer:
+class _LayerData:
     """The data of a layer on an engine: transformed inputs and filters, and the sums."""
 
     def __init__(self, mapping: Mapping, exact: Integral, bits: int):

@@ -35,7 +35,7 @@ def watts(words: float, per_second: float, where: str = "DRAM") -> float:
     return words * per_second * ENERGY[where] * 1e-12
 
 
-class Words(NamedTuple):
+class LayerWords(NamedTuple):
     """Numbers that a layer reads and writes, each once."""
 
     inputs: int
@@ -43,9 +43,9 @@ class Words(NamedTuple):
     outputs: int
 
 
-def words(problem: Problem) -> Words:
+def words(problem: Problem) -> LayerWords:
     """Return the words of a layer."""
-    return Words(
+    return LayerWords(
         prod(problem.input_shape), prod(problem.layer.weight_shape), prod(problem.output_shape)
     )
 
@@ -72,7 +72,7 @@ def operations_per_word(problem: Problem) -> float:
 
 
 @dataclass(frozen=True)
-class Work:
+class NetWorkload:
     """A net in numbers, of one image."""
 
     convolutions: int
@@ -95,7 +95,7 @@ class Work:
         return (self.weights + self.activations) * ENERGY["DRAM"] * 1e-9
 
 
-def work(layers: Iterable[Problem]) -> Work:
+def work(layers: Iterable[Problem]) -> NetWorkload:
     """Return a net in numbers. ``layers``: each as often as the net has it.
 
     >>> from winogen.hardware.nets import layers
@@ -109,7 +109,7 @@ def work(layers: Iterable[Problem]) -> Work:
     total = sum(one.direct_multiplications for _, one in maps)
     names = [name for name in KINDS if any(name == other for other, _ in maps)]
     counted = {name: [one for other, one in maps if other == name] for name in names}
-    return Work(
+    return NetWorkload(
         convolutions=len(maps),
         connected=len(some) - len(maps),
         products=sum(one.direct_multiplications for one in some),

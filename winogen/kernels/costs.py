@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.kernels.count import Panel, Product, panels
+from winogen.kernels.count import Panel, PanelProduct, panels
 from winogen.kernels.tuning import HALVED_VECTORS
 from winogen.kernels.work import Work, blocks, even
 from winogen.records import Costs, Machine
@@ -51,7 +51,7 @@ def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, .
     return panels(rows, high, vectors, wide, work.together)
 
 
-def product(work: Work, machine: Machine, counted: Product) -> Any:
+def product(work: Work, machine: Machine, counted: PanelProduct) -> Any:
     """Cycles of a micro-kernel that multiplies panel by panel."""
     costs, rate = machine.costs, machine.vectors_per_cycle
     chains, total = work.tuning.chains, 0.0
@@ -77,7 +77,7 @@ def step(machine: Machine, panel: Panel) -> Any:
     return np.maximum(np.maximum(multiplied, loaded), machine.costs.latency)
 
 
-def product_of_integers(machine: Machine, counted: Product) -> Any:
+def product_of_integers(machine: Machine, counted: PanelProduct) -> Any:
     """The same where words of two integers are multiplied."""
     costs, total = machine.costs, 0.0
     instructions = 1 + counted.more

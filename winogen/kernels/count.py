@@ -59,7 +59,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Product:
+class PanelProduct:
     """How a micro-kernel computes the sums of a block, panel by panel."""
 
     panels: tuple[Panel, ...]
@@ -99,7 +99,7 @@ class Demand:
     stored: Any = 0.0  # vectors that transforms store
     turned: Any = 0.0  # vectors of pixels that are exchanged with channels
     moves: tuple[Move, ...] = ()
-    product: Product = Product(())  # how a micro-kernel makes the steps, of one block
+    product: PanelProduct = PanelProduct(())  # how a micro-kernel makes the steps, of one block
 
     def __add__(self, other: Demand) -> Demand:
         return Demand(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Product, Stages, of_buffer
+from winogen.kernels.count import Demand, PanelProduct, Stages, of_buffer
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 from winogen.records import Machine
@@ -28,7 +28,7 @@ def as_one_group(work: Work) -> Work:
     return replace(work, groups=1, channels=channels, filters=filters, merged=work.channels)
 
 
-def around(machine: Machine, product: Product) -> Any:
+def around(machine: Machine, product: PanelProduct) -> Any:
     """Cycles to enter and leave a micro-kernel, and to begin and store its sums."""
     calls = product.times * sum(panel.times for panel in product.panels)
     return calls * machine.costs.call_of_one + product.rows * machine.costs.sum_of_one

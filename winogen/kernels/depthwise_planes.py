@@ -9,7 +9,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
-from winogen.kernels.count import Demand, Panel, Product, Stages
+from winogen.kernels.count import Demand, Panel, PanelProduct, Stages
 from winogen.kernels.geometry import extent, taps_inside
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -127,7 +127,7 @@ class DepthwisePlanes(Variant):
             steps=(taps - self.taps_read(work)) * sums,
             instructions=masked + split,
             loads=loaded + calls * taps,
-            product=Product((Panel(sums / calls, 1, calls),)),
+            product=PanelProduct((Panel(sums / calls, 1, calls),)),
         )
         return into, multiply + besides, output
 

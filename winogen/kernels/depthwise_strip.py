@@ -8,7 +8,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
-from winogen.kernels.count import Demand, Move, Panel, Product, Stages
+from winogen.kernels.count import Demand, Move, Panel, PanelProduct, Stages
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
 from winogen.kernels.geometry import STRIP_FIELDS
@@ -61,7 +61,7 @@ class DepthwiseStrip(DepthwiseChannels):
             instructions=seen * work.merged if work.merged > 1 else 0,  # channels to their groups
             loads=seen + filters,
             moves=again,
-            product=Product((Panel(pixels, 1, calls),)),
+            product=PanelProduct((Panel(pixels, 1, calls),)),
         )
         return into, multiply + loaded, output
 

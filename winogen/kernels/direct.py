@@ -9,7 +9,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.count import Demand, Move, Product, Stages, of_buffer, turned
+from winogen.kernels.count import Demand, Move, PanelProduct, Stages, of_buffer, turned
 from winogen.kernels.geometry import (
     ROW_SEGMENT,
     STRIP_FIELDS,
@@ -158,14 +158,16 @@ class Direct(Variant):
         rows, cols = strip_size(work)
         return filled + Demand(turned=2 * turned(work, rows * cols, work.terms))
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the product of a block."""
         rows, cols = work.block
         rounds, form = blocks(work.terms, self.depth(work)), work.precision.format
         fused, slow = work.target.multiplying(form), dict(form.slow)
         more = (slow.get(work.target.core, 1) if fused else form.instructions) - 1
         panels = cost.register_blocks(work, cols)
-        return Product(panels, work.terms * self.taps_read(work), rounds, times=rows, more=more)
+        return PanelProduct(
+            panels, work.terms * self.taps_read(work), rounds, times=rows, more=more
+        )
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs

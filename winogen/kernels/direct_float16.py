@@ -5,7 +5,7 @@ from __future__ import annotations
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.count import Product
+from winogen.kernels.count import PanelProduct
 from winogen.kernels.direct import Direct
 from winogen.kernels.geometry import STRIP_FIELDS
 from winogen.kernels.variant import Buffer, Cycles
@@ -42,11 +42,11 @@ class DirectFloat16(halves.OfHalves, Direct):
             "wide": halves.wide_sums(work, wide),
         }
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         rows, cols = work.block
         depth = work.terms * work.taps
         panels = cost.register_blocks(work, cols)
-        return Product(panels, depth, times=rows, ends=halves.ends(depth))
+        return PanelProduct(panels, depth, times=rows, ends=halves.ends(depth))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, lanes = machine.costs, work.lanes

@@ -6,7 +6,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Product, Stages, of_buffer, panels
+from winogen.kernels.count import Demand, PanelProduct, Stages, of_buffer, panels
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, even, round_up
 from winogen.records import Machine, Precision, Target, Tuning, costs_of
@@ -98,13 +98,13 @@ class FewFilters(Variant):
         product = self.product(work)
         return into, product.demand(pixels_family.multiplications(work), moves), Demand()
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the product of a block."""
         (rows, cols), vectors = work.block, filter_vectors(work)
         width = even(vectors, work.tuning.vectors)
         high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
         depth = blocks(work.channels, together(work)) * work.taps
-        return Product(panels(cols, high, vectors, width), depth, times=rows, ends=_ADDING)
+        return PanelProduct(panels(cols, high, vectors, width), depth, times=rows, ends=_ADDING)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, total = machine.costs, 0.0

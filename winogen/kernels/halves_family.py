@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels.count import Demand, Move, Product, Stages
+from winogen.kernels.count import Demand, Move, PanelProduct, Stages
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine
@@ -59,7 +59,7 @@ class OfHalves(Variant):
         return into + Demand(moves=(scanned,)), multiply, output
 
 
-def product_cycles(machine: Machine, counted: Product, call: Any) -> Any:
+def product_cycles(machine: Machine, counted: PanelProduct, call: Any) -> Any:
     """Cycles of products of words, to each of which ``call`` cycles are added."""
     costs, total = machine.costs, 0.0
     for panel in counted.panels:

@@ -15,7 +15,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.count import Demand, Product
+from winogen.kernels.count import Demand, PanelProduct
 from winogen.kernels.regions_family import Regions
 from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
@@ -98,14 +98,14 @@ class RegionsOfIntegers(Regions):
             "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         rows, times = self.rows_of_products(work)
         fused = work.target.multiplying(work.precision.format)
         instructions = 1 if fused else _INSTRUCTIONS[work.target.dots]
         whole, rest = divmod(work.channels, 2 * work.lanes)
         words = whole * work.lanes + min(rest, work.lanes)
         taps = self.taps_of(work)
-        return Product(
+        return PanelProduct(
             cost.register_blocks(work, rows),
             taps * words,
             # Sums become floats after every chunk of channels and every tap.
@@ -114,7 +114,7 @@ class RegionsOfIntegers(Regions):
             more=instructions - 1,
         )
 
-    def product_price(self, work: Work, machine: Machine, counted: Product) -> Any:
+    def product_price(self, work: Work, machine: Machine, counted: PanelProduct) -> Any:
         return cost.product_of_integers(machine, counted)
 
     def rounding(self, work: Work) -> Demand:

@@ -11,7 +11,7 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import tuning
-from winogen.kernels.count import Demand, Product, Stages
+from winogen.kernels.count import Demand, PanelProduct, Stages
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.tiles_family import Tiled, positions
 from winogen.kernels.variant import Buffer, Cycles
@@ -57,14 +57,14 @@ class McmrFloat16(halves.OfHalves, Mcmr):
         words = work.groups * work.padded_filters * positions(work) * work.terms
         return 2 * words
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         rows, times = self.rows_of_products(work)
         panels = cost.register_blocks(work, rows)
-        return Product(
+        return PanelProduct(
             panels, work.terms, times=positions(work) * times, ends=halves.ends(work.terms)
         )
 
-    def product_price(self, work: Work, machine: Machine, counted: Product) -> Any:
+    def product_price(self, work: Work, machine: Machine, counted: PanelProduct) -> Any:
         costs = machine.costs
         call = costs.call_of_one + costs.half_tap * blocks(work.terms, work.lanes)
         return halves.product_cycles(machine, counted, call)

@@ -7,7 +7,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.count import Demand, Product, Stages, of_buffer, panels
+from winogen.kernels.count import Demand, PanelProduct, Stages, of_buffer, panels
 from winogen.kernels.geometry import STRIP_FIELDS, TAP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant, named
 from winogen.kernels.work import Work, blocks, even, round_up
@@ -85,7 +85,7 @@ class Pixels(Variant):
         strip = self.buffers(work)["strip"]
         return pixels_family.filled(work, self.packed_bytes(work), strip, work.channels)
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the product of a block."""
         (rows, cols), tuning = work.block, work.tuning
         vectors = blocks(cols, work.lanes)
@@ -93,7 +93,9 @@ class Pixels(Variant):
             work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors
         )
         rounds = blocks(work.channels, self.depth(work))
-        return Product(register_blocks, work.channels * self.taps_read(work), rounds, times=rows)
+        return PanelProduct(
+            register_blocks, work.channels * self.taps_read(work), rounds, times=rows
+        )
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)

@@ -7,7 +7,7 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.count import Demand, Product, input_read, of_buffer, panels
+from winogen.kernels.count import Demand, PanelProduct, input_read, of_buffer, panels
 from winogen.kernels.geometry import ROW_SEGMENT, STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.variant import Buffer, Cycles
@@ -81,11 +81,11 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         )
         return Demand(moves=moves)
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         (rows, cols), tuning = work.block, work.tuning
         vectors, depth = blocks(cols, 2 * work.lanes), work.channels * work.taps
         found = panels(work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors)
-        return Product(found, depth, times=rows, ends=halves.ends(depth))
+        return PanelProduct(found, depth, times=rows, ends=halves.ends(depth))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs

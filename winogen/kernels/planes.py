@@ -8,7 +8,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Move, Product, Stages, panels
+from winogen.kernels.count import Demand, Move, PanelProduct, Stages, panels
 from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -65,12 +65,12 @@ class Planes(Variant):
         product = self.product(work)
         return Demand(), product.demand(pixels_family.multiplications(work), moves), Demand()
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the product of a block."""
         tuning, vectors = work.tuning, blocks(work.block[0] * work.block[1], work.lanes)
         register_blocks = panels(work.filters, tuning.rows, vectors, tuning.vectors)
         terms = work.channels * work.taps
-        return Product(register_blocks, terms, blocks(terms, self.depth(work)))
+        return PanelProduct(register_blocks, terms, blocks(terms, self.depth(work)))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         filled, multiplied = cost.busiest(work, work.tuning.rows)

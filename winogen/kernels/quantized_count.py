@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from winogen.kernels import costs as cost
 from winogen.kernels.count import (
     Demand,
-    Product,
+    PanelProduct,
     Stages,
     filters_read,
     input_read,
@@ -73,7 +73,7 @@ def count(work: QuantizedWork) -> Stages:
     return work.shares * into, multiply, _finished(work, sums, windows)
 
 
-def _product(work: QuantizedWork) -> Product:
+def _product(work: QuantizedWork) -> PanelProduct:
     """The product of a block, whose pixels are lines: its rows, or all of them in one."""
     spec, (rows, cols) = work.spec, work.block
     length, lines = (work.flat_length, 1) if work.flat else (cols, rows)
@@ -81,7 +81,7 @@ def _product(work: QuantizedWork) -> Product:
         length = round_up(length, spec.lanes)
     most = min(length, spec.rows) if spec.tiles else even(length, spec.rows)
     deep = spec.dot.deep  # where it multiplies two words, pixels are loaded by the vector
-    return Product(
+    return PanelProduct(
         panels(
             length, most, blocks(work.filters, spec.lanes), VECTORS, spec.lanes if deep > 1 else 1
         ),
@@ -174,7 +174,7 @@ def cycles(work: QuantizedWork, machine: Machine) -> float:
     return float(total * work.counted * blocks(parts, work.threads) / max(1, parts))
 
 
-def _product_of_tiles(work: QuantizedWork, machine: Machine, counted: Product) -> float:
+def _product_of_tiles(work: QuantizedWork, machine: Machine, counted: PanelProduct) -> float:
     """Cycles of a product by AMX: a step multiplies tiles of pixels with tiles of filters."""
     costs, total = machine.costs, 0.0
     for panel in counted.panels:

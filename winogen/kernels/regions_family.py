@@ -8,7 +8,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.count import Demand, Product, Stages
+from winogen.kernels.count import Demand, PanelProduct, Stages
 from winogen.kernels.few_filters import fills_lanes
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.pixels_family import NEAR_BYTES
@@ -104,16 +104,16 @@ class Regions(Tiled):
         """Rows of one product, and how many products a position has."""
         raise NotImplementedError(f"{self.name}: rows_of_products")
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the products of a block, one or some for each position of the tiles."""
         rows, times = self.rows_of_products(work)
         panels = cost.register_blocks(work, rows, cost.leaves_half(work))
         rounds = blocks(work.channels, self.depth(work))
-        return Product(
+        return PanelProduct(
             panels, work.channels * self.taps_of(work), rounds, times=positions(work) * times
         )
 
-    def product_price(self, work: Work, machine: Machine, counted: Product) -> Any:
+    def product_price(self, work: Work, machine: Machine, counted: PanelProduct) -> Any:
         """Cycles of the products of a block."""
         return cost.product(work, machine, counted)
 

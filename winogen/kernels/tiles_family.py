@@ -10,7 +10,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels.count import (
     Demand,
     Move,
-    Product,
+    PanelProduct,
     filters_read,
     input_read,
     of_buffer,
@@ -209,7 +209,7 @@ def together(work: Work) -> int:
 def multiplied(
     variant: Tiled,
     work: Work,
-    product: Product,
+    product: PanelProduct,
     into: Demand,
     *,
     rows: Any,

@@ -6,7 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.count import Product, Stages
+from winogen.kernels.count import PanelProduct, Stages
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, multiplied, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
@@ -62,11 +62,11 @@ class Winograd2d(Tiled):
     def packed_numbers(self, work: Work) -> int:
         return gemm_filters(work, positions(work))
 
-    def product(self, work: Work) -> Product:
+    def product(self, work: Work) -> PanelProduct:
         """Count the products of a block, one for each position of the tiles."""
         tiles = work.block[0] * work.block[1]
         rounds = blocks(work.channels, work.tuning.depth)
-        return Product(
+        return PanelProduct(
             cost.register_blocks(work, tiles), work.channels, rounds, times=positions(work)
         )
 

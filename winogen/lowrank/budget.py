@@ -16,7 +16,7 @@ _FORM = re.compile(r"(?:(products|params):)?(\d+\.?\d*|\.\d+)(x|dB|ms)", re.ASCI
 
 
 @dataclass(frozen=True)
-class Budget:
+class CompressionBudget:
     """A limit on the sum of what layers cost, or on the quality of the outputs.
 
     >>> Budget.of("products:1.5x"), str(Budget.of("36dB"))
@@ -28,7 +28,7 @@ class Budget:
     unit: str  # "x": so many times less of it; "ms": so much of it; "dB": as little as that allows
 
     @classmethod
-    def of(cls, text: Any) -> Budget:
+    def of(cls, text: Any) -> CompressionBudget:
         """Return what a text asks for; raises InvalidType and InvalidValue."""
         if not isinstance(text, str):
             raise InvalidType(f"budget: got {text!r}; allowed: {_ALLOWED}")

@@ -13,7 +13,7 @@ from winogen.lowrank.factors import Factors, decompose, first_weight, second_wei
 from winogen.lowrank.fitting import covariance, refit
 from winogen.lowrank.form import FIRSTS, Form
 from winogen.lowrank.memory import Arrays
-from winogen.lowrank.sites import Net, Site, Stages, two_nodes
+from winogen.lowrank.sites import Net, Site, StagedWeights, two_nodes
 from winogen.onnx.samples import Sample
 
 Step = Callable[[int, int, str], None]
@@ -25,7 +25,7 @@ class Fitted:
     """A convolution that became two."""
 
     rank: int
-    stages: Stages
+    stages: StagedWeights
     error: float  # of its outputs before the bias, relative, for what it gets in the new model
 
     def arrays(self) -> Arrays:
@@ -35,11 +35,11 @@ class Fitted:
     @classmethod
     def of(cls, site: Site, form: Form, arrays: Arrays) -> Fitted:
         """Return it as it was kept."""
-        stages = Stages.of(site.layer, form, arrays)
+        stages = StagedWeights.of(site.layer, form, arrays)
         return cls(int(arrays["rank"]), stages, float(arrays["error"]))
 
 
-class Walk:
+class ModelWalk:
     """The values of a model for samples, from one convolution to the next; the rest is forgotten.
 
     ``convs``: the places of the convolutions at which it stops.
@@ -90,13 +90,13 @@ def factored(site: Site, images: Maps) -> Factors:
     return replace(found, left=found.left.astype(np.float32), right=found.right.astype(np.float32))
 
 
-def fitted(site: Site, factors: Factors, rank: int, inputs: Maps, outputs: Maps) -> Stages:
+def fitted(site: Site, factors: Factors, rank: int, inputs: Maps, outputs: Maps) -> StagedWeights:
     """Return a convolution at a rank, stage 2 and its bias fitted to ``outputs``."""
     left, right = factors.left[:, :, :rank], factors.right[:, :rank]
     bias = np.zeros(site.layer.filters) if site.bias is None else site.bias.astype(np.float64)
     wanted = [array - bias[:, None, None] for array in outputs]
     right, shift = refit(factors.form, site.layer, left, right, zip(inputs, wanted), shifts=True)
-    return Stages(
+    return StagedWeights(
         site.layer,
         factors.form,
         first_weight(factors.form, left).astype(np.float32),
@@ -118,7 +118,7 @@ def build(
     the errors of those before it, what it made before of what it got then.
     """
     places = sorted(ranks)
-    before, after = Walk(net, samples, places), Walk(net, samples, places)
+    before, after = ModelWalk(net, samples, places), ModelWalk(net, samples, places)
     sites = {site.place: site for site in net.sites}
     found: dict[int, Fitted] = {}
     for number, (place, _) in enumerate(zip(before.stops(), after.stops())):
@@ -134,7 +134,7 @@ def build(
     return found
 
 
-def _stand_in(net: Net, walk: Walk, site: Site, stages: Stages) -> None:
+def _stand_in(net: Net, walk: ModelWalk, site: Site, stages: StagedWeights) -> None:
     """Compute the outputs of a convolution by the two that it has become."""
     made = two_nodes(net.nodes[site.place], stages, set())
     arrays = {tensor.name: tensor for tensor in made.tensors}

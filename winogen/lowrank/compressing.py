@@ -11,12 +11,12 @@ import numpy as np
 
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
-from winogen.lowrank.budget import Budget
+from winogen.lowrank.budget import CompressionBudget
 from winogen.lowrank.building import Step
-from winogen.lowrank.making import Fold, Made, Maker, folds_of
-from winogen.lowrank.memory import Memory
+from winogen.lowrank.making import Fold, LowRankMaker, Made, folds_of
+from winogen.lowrank.memory import ArrayMemory
 from winogen.lowrank.report import Report, Row
-from winogen.lowrank.searching import Costs, Gauged, gauge
+from winogen.lowrank.searching import Gauged, LayerCosts, gauge
 from winogen.lowrank.sites import Net
 from winogen.lowrank.subject import Subject, is_module, subject_of
 from winogen.lowrank.times import measured
@@ -74,7 +74,7 @@ def compress(
     Raises InvalidType; InvalidValue, also for a budget that cannot be met, with the nearest that
     can; MissingPackage without the extra `onnx`; and OSError.
     """
-    Budget.of(budget)
+    CompressionBudget.of(budget)
     example = None
     if is_module(model):
         if isinstance(inputs, (str, os.PathLike, np.ndarray)) or not isinstance(inputs, Iterable):
@@ -117,8 +117,8 @@ def compressed(
     ``step`` is told how far the work has come. ``folds``: samples to fit choices of ranks to, and
     others that decide between these; None for quarters of ``samples`` and the rest of them.
     """
-    asked = Budget.of(budget)
-    costs = Costs(arguments.threads(threads))
+    asked = CompressionBudget.of(budget)
+    costs = LayerCosts(arguments.threads(threads))
     proto = subject.proto
     net = _net(proto, samples)
     net.exclude(subject.obstacles(net))
@@ -129,11 +129,11 @@ def compressed(
         )
     before = sum(costs.before(asked.cost, site) for site in net.sites)
     fixed = sum(costs.before(asked.cost, site) for site in net.sites if not site.splits)
-    memory = Memory(proto)
+    memory = ArrayMemory(proto)
     gauged = gauge(net, samples, memory, step)
     options = [one.options(asked, costs) for one in gauged]
     trials = folds_of(samples) if folds is None else folds
-    maker = Maker(net, gauged, samples, held_out, trials, memory, step)
+    maker = LowRankMaker(net, gauged, samples, held_out, trials, memory, step)
     if asked.of_quality:
         made = maker.for_quality(options, asked.value)
     else:
@@ -159,7 +159,9 @@ def _net(proto: Any, samples: Sequence[Sample]) -> Net:
     return Net(proto, samples)
 
 
-def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: Timer | None) -> Row:
+def _row(
+    site: Any, costs: LayerCosts, gauged: Sequence[Gauged], made: Made, timer: Timer | None
+) -> Row:
     """What became of a layer; ``timer`` measures what it takes."""
     exact = costs.exact(site)
     one = next((one for one in gauged if one.site is site), None)
@@ -175,7 +177,7 @@ def _row(site: Any, costs: Costs, gauged: Sequence[Gauged], made: Made, timer: T
     form = one.factors.form
     row["full_rank"] = form.full_rank
     if found is None:
-        listed = one.options(Budget("seconds", 2, "x"), costs)
+        listed = one.options(CompressionBudget("seconds", 2, "x"), costs)
         note = "left as it was" if len(listed) > 1 else "not worth it: no rank is faster"
         return Row(**row, note=note)
     seconds = costs.seconds(site, form, found.rank)

@@ -59,7 +59,7 @@ _WANTED = ("rank", "compression", "error")
 
 
 @dataclass(frozen=True)
-class Cut:
+class RankCut:
     """Factors cut off at a rank, in the type of the weights."""
 
     form: Form
@@ -76,7 +76,7 @@ def best_cut(
     bias: np.ndarray | None,
     wanted: Wanted,
     images: np.ndarray | None,
-) -> Cut:
+) -> RankCut:
     """Return the cut with the fewest products, then with the lowest residual.
 
     ``images``: None, or inputs (N, C, H, W).
@@ -93,7 +93,7 @@ def best_cut(
     if images is not None:
         right, _ = refit(form, layer, left, right, [(images, outputs_of(layer, weight, images))])
         second = second_weight(form, right)
-    return Cut(form, first.astype(weight.dtype), second.astype(weight.dtype), bias, residual)
+    return RankCut(form, first.astype(weight.dtype), second.astype(weight.dtype), bias, residual)
 
 
 def outputs_of(layer: Layer, weight: np.ndarray, images: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.errors import InvalidType, InvalidValue
-from winogen.lowrank.cutting import Cut, Wanted, best_cut
+from winogen.lowrank.cutting import RankCut, Wanted, best_cut
 from winogen.lowrank.form import FIRSTS, First, Form
 from winogen.lowrank.running import Pipeline
 from winogen.lowrank.times import predicted
@@ -83,7 +83,7 @@ class LowRank:
     are those of both stages, ``bias`` is the second one's. ``parameters`` counts the weights.
     """
 
-    def __init__(self, layer: Layer, options: Options, cut: Cut, slopes: np.ndarray | None):
+    def __init__(self, layer: Layer, options: Options, cut: RankCut, slopes: np.ndarray | None):
         self._layer, self._options, self._slopes = layer, options, slopes
         self._form, self.residual, self.bias = cut.form, cut.residual, cut.bias
         self.weights = cut.first, cut.second

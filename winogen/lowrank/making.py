@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from winogen.lowrank.building import Fitted, Step, build
 from winogen.lowrank.choosing import Option, filled, halfway, least_cost, least_error, uniform
-from winogen.lowrank.memory import Arrays, Memory, digest
+from winogen.lowrank.memory import ArrayMemory, Arrays, digest
 from winogen.lowrank.searching import Gauged, mean_square, outputs
 from winogen.lowrank.sites import Net
 from winogen.onnx.samples import Sample
@@ -52,7 +52,7 @@ class _Judged(NamedTuple):
     total: float  # of its errors on folds
 
 
-class Maker:
+class LowRankMaker:
     """Makes models of low rank of one model.
 
     ``samples``: what they are fitted to. ``held_out``: what says how good they are. ``folds``: what
@@ -66,7 +66,7 @@ class Maker:
         samples: Sequence[Sample],
         held_out: Sequence[Sample],
         folds: Sequence[Fold],
-        memory: Memory,
+        memory: ArrayMemory,
         step: Step | None = None,
     ):
         self._net, self._gauged, self._folds = net, gauged, folds

@@ -21,7 +21,7 @@ _FOLDER = "arrays"
 Arrays = dict[str, np.ndarray]
 
 
-class Memory:
+class ArrayMemory:
     """Arrays by what they are of: of one model, and of what it was fitted to.
 
     ``facts``: all that the arrays depend on besides, but for winogen, numpy and onnxruntime. Their

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from winogen.charts import COLORS, INK, OURS, add_legend, new_figure, save
 
 
-class Point(NamedTuple):
+class PlotPoint(NamedTuple):
     """One compressed model."""
 
     budget: str
@@ -17,7 +17,9 @@ class Point(NamedTuple):
     psnr: float  # on the inputs held out, in dB
 
 
-def save_plot(points: Sequence[Point], exact: float, asked: Point, path: str | Path) -> None:
+def save_plot(
+    points: Sequence[PlotPoint], exact: float, asked: PlotPoint, path: str | Path
+) -> None:
     """Draw PSNR against the predicted time of the convolutions, and the time by ``exact``
     algorithms as a line; the model that was ``asked`` for stands out. The suffix of ``path`` is the
     format.

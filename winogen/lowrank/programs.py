@@ -26,7 +26,7 @@ from winogen.files import check_input, output_path, replace_file
 from winogen.lowrank.exporting import as_torch
 from winogen.lowrank.form import axes_of
 from winogen.lowrank.making import Made
-from winogen.lowrank.sites import Net, Site, Stages
+from winogen.lowrank.sites import Net, Site, StagedWeights
 from winogen.lowrank.subject import Subject
 from winogen.onnx.loading import session_of
 from winogen.torch.tracing import silence
@@ -125,7 +125,7 @@ class Program(Subject):
         replace_file(output_path(output), file.getvalue())
 
 
-class Module(Program):
+class TorchModule(Program):
     """A module of torch: layers in a copy of it are replaced, not nodes of its program."""
 
     def __init__(self, model: nn.Module, program: torch.export.ExportedProgram):
@@ -164,7 +164,7 @@ class Module(Program):
         return found
 
 
-def module_subject(model: nn.Module, sample: Any) -> Module:
+def module_subject(model: nn.Module, sample: Any) -> TorchModule:
     """Return a module as what is compressed; ``sample``: an array, or arrays by argument."""
     arrays = sample if isinstance(sample, Mapping) else {"": sample}
     tensors = {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
@@ -177,7 +177,7 @@ def module_subject(model: nn.Module, sample: Any) -> Module:
         raise InvalidValue(
             f"model: got {type(model).__name__}, which torch.export refuses ({reason})"
         ) from problem
-    return Module(model, program)
+    return TorchModule(model, program)
 
 
 def loaded(path: Path) -> torch.export.ExportedProgram:
@@ -305,7 +305,7 @@ def _values(module: fx.GraphModule, node: Any) -> np.ndarray:
     return attrgetter(str(_get(node)))(module).detach().double().numpy()
 
 
-def _split(module: fx.GraphModule, conv: fx.Node, last: fx.Node, stages: Stages) -> None:
+def _split(module: fx.GraphModule, conv: fx.Node, last: fx.Node, stages: StagedWeights) -> None:
     """Put two nodes in the place of a convolution and the normalization behind it."""
     graph, value = module.graph, conv.args[0]
     arrays = {"1": stages.first, "2": stages.second, "bias": stages.bias}

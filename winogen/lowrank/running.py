@@ -18,7 +18,7 @@ from winogen.conv.request import Request
 from winogen.errors import CompilerNotFound
 from winogen.graph import Conv, Graph, Node, Segment
 from winogen.graph.shapes import Shape
-from winogen.lowrank.cutting import Cut
+from winogen.lowrank.cutting import RankCut
 from winogen.lowrank.form import Form, axes_of
 from winogen.lowrank.times import predicted
 from winogen.typing import Array, NDArray
@@ -29,7 +29,7 @@ _REMEMBERED = 256  # shapes
 class Pipeline:
     """Stage 2 of stage 1, called like `winogen.Conv2d`. ``each``: these two alone."""
 
-    def __init__(self, layer: Layer, options: Options, cut: Cut):
+    def __init__(self, layer: Layer, options: Options, cut: RankCut):
         self._layer, self._dtype, self._requests = layer, cut.first.dtype, []
         given = [stage_options(options, layer, cut.form, stage) for stage in range(2)]
         weights = cut.first, cut.second
@@ -119,7 +119,7 @@ def _fits(layer: Layer, options: Options) -> bool:
     return layer.dtype in ("float32", "float64") and all(option is None for option in others)
 
 
-def _segment(cut: Cut, request: Request, given: list[dict[str, Any]]) -> Segment:
+def _segment(cut: RankCut, request: Request, given: list[dict[str, Any]]) -> Segment:
     """Both stages as a graph from x by y to z. ``request``: how either is computed."""
     nodes = []
     for stage, (weight, bias) in enumerate(((cut.first, None), (cut.second, cut.bias))):

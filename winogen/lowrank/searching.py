@@ -11,13 +11,13 @@ import numpy as np
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
-from winogen.lowrank.budget import Budget
-from winogen.lowrank.building import Maps, Step, Walk, factored, fitted
+from winogen.lowrank.budget import CompressionBudget
+from winogen.lowrank.building import Maps, ModelWalk, Step, factored, fitted
 from winogen.lowrank.choosing import Option
 from winogen.lowrank.factors import Factors
 from winogen.lowrank.form import Form, axes_of
-from winogen.lowrank.memory import Arrays, Memory, digest
-from winogen.lowrank.sites import Net, Site, Stages
+from winogen.lowrank.memory import ArrayMemory, Arrays, digest
+from winogen.lowrank.sites import Net, Site, StagedWeights
 from winogen.lowrank.times import predicted
 from winogen.onnx.samples import Sample
 
@@ -39,7 +39,7 @@ def stage_layers(layer: Layer, form: Form, rank: int) -> tuple[Layer, Layer]:
     )
 
 
-class Costs:
+class LayerCosts:
     """Of convolutions, by what a budget counts."""
 
     def __init__(self, threads: int):
@@ -86,7 +86,7 @@ class Gauged:
     factors: Factors
     gain: float  # mean square at the output for a residual of 1
 
-    def options(self, budget: Budget, costs: Costs) -> list[Option]:
+    def options(self, budget: CompressionBudget, costs: LayerCosts) -> list[Option]:
         """Return the ranks that cost less than the layer as it was, and the layer as it was."""
         form, what = self.factors.form, budget.cost
         whole = costs.before(what, self.site)
@@ -109,14 +109,14 @@ def ranks_of(form: Form, in_vectors: bool) -> list[int]:
 
 
 def gauge(
-    net: Net, samples: Sequence[Sample], memory: Memory, step: Step | None = None
+    net: Net, samples: Sequence[Sample], memory: ArrayMemory, step: Step | None = None
 ) -> list[Gauged]:
     """Return the layers that may become two, each with what it alone does to the outputs."""
     sites = [site for site in net.sites if site.splits]
     tried = _tried(net, sites, samples, memory, step)
     exact = outputs(net, net.proto, samples)
 
-    def gain(one: _Trial) -> float:
+    def gain(one: _RankTrial) -> float:
         changed = outputs(net, net.with_stages({one.site.place: one.stages}), samples)
         residual = max(one.factors.residual(one.factors.form.rank(_TRIED)), 1e-9)
         return mean_square(changed, exact) / residual**2
@@ -131,12 +131,12 @@ def gauge(
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _RankTrial:
     """A layer, its factors, and both stages at the rank that is tried."""
 
     site: Site
     factors: Factors
-    stages: Stages
+    stages: StagedWeights
 
     def arrays(self) -> Arrays:
         factors = self.factors
@@ -149,16 +149,20 @@ class _Trial:
         }
 
     @classmethod
-    def of(cls, site: Site, arrays: Arrays) -> _Trial:
+    def of(cls, site: Site, arrays: Arrays) -> _RankTrial:
         form = Form.of(site.layer, "rows" if arrays["rows_first"] else "columns")
         values, left, right = (arrays[name] for name in ("values", "left", "right"))
         factors = Factors(form, values, left, right, float(arrays["noise"]))
-        return cls(site, factors, Stages.of(site.layer, form, arrays))
+        return cls(site, factors, StagedWeights.of(site.layer, form, arrays))
 
 
 def _tried(
-    net: Net, sites: Sequence[Site], samples: Sequence[Sample], memory: Memory, step: Step | None
-) -> list[_Trial]:
+    net: Net,
+    sites: Sequence[Site],
+    samples: Sequence[Sample],
+    memory: ArrayMemory,
+    step: Step | None,
+) -> list[_RankTrial]:
     """Each layer with its factors for what it gets, and at a rank, fitted to its outputs.
 
     The walk comes to all layers up to the last that is not known: what runs between two stops runs
@@ -167,7 +171,7 @@ def _tried(
     seen = digest(samples)
     known = [memory.find(("trial", seen, site.place)) for site in sites]
     last = max((number for number, one in enumerate(known) if one is None), default=-1)
-    walk = Walk(net, samples, [site.place for site in sites[: last + 1]])
+    walk = ModelWalk(net, samples, [site.place for site in sites[: last + 1]])
     for number, (site, _) in enumerate(zip(sites, walk.stops())):
         if step:
             step(number, 2 * len(sites), site.name)
@@ -177,9 +181,9 @@ def _tried(
             factors = factored(site, inputs)
             rank = factors.form.rank(_TRIED)
             stages = fitted(site, factors, rank, inputs, walk.of(site.output))
-            known[number] = made = _Trial(site, factors, stages).arrays()
+            known[number] = made = _RankTrial(site, factors, stages).arrays()
             memory.keep(("trial", seen, site.place), made)
-    return [_Trial.of(site, one) for site, one in zip(sites, known) if one is not None]
+    return [_RankTrial.of(site, one) for site, one in zip(sites, known) if one is not None]
 
 
 def outputs(net: Net, proto: object, samples: Sequence[Sample]) -> list[Maps]:

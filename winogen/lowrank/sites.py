@@ -127,7 +127,7 @@ class Net:
         """Return the names that nodes from a place on read, and the outputs."""
         return {name for reads in self._reads[place:] for name in reads} | set(self.outputs)
 
-    def with_stages(self, stages: Mapping[int, Stages]) -> Any:
+    def with_stages(self, stages: Mapping[int, StagedWeights]) -> Any:
         """Return a copy of the model in which the nodes at some places are two each."""
         proto = copied(self.proto)
         model = Model(proto)
@@ -151,7 +151,7 @@ class Net:
 
 
 @dataclass(frozen=True)
-class Stages:
+class StagedWeights:
     """What a convolution becomes: weights of both stages as float32, and the bias."""
 
     layer: Layer
@@ -166,7 +166,7 @@ class Stages:
         return {"first": self.first, "second": self.second, **bias}
 
     @classmethod
-    def of(cls, layer: Layer, form: Form, arrays: Mapping[str, np.ndarray]) -> Stages:
+    def of(cls, layer: Layer, form: Form, arrays: Mapping[str, np.ndarray]) -> StagedWeights:
         """Return it as it was kept."""
         return cls(layer, form, arrays["first"], arrays["second"], arrays.get("bias"))
 
@@ -179,7 +179,7 @@ class Nodes:
     tensors: list[Any] = field(default_factory=list)
 
 
-def two_nodes(node: Any, stages: Stages, taken: set[str]) -> Nodes:
+def two_nodes(node: Any, stages: StagedWeights, taken: set[str]) -> Nodes:
     """Return what replaces a node; names are new and taken from then on."""
     tensor = require("onnx.numpy_helper").from_array
     base = node.name or node.output[0]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.conv.quantization import RANGES, Filters
+from winogen.conv.quantization import RANGES, QuantizedFilters
 from winogen.graph import QConv
 from winogen.network.bytes_graph import (
     HIGHEST,
@@ -81,7 +81,7 @@ class Steps:
         after = After(op.x_zero - flips[0], op.y_zero - flips[1])
         if op.activation == "relu":
             after = replace(after, lowest=after.y_zero)
-        filters = Filters.of(op.weight, op.w_zero, op.bias)
+        filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
         scale = np.float32(op.x_scale) * np.asarray(op.w_scale, np.float32) / op.y_scale
         padding = op.padding
         values: dict[str, Any] = {"strides": op.stride, "dilations": op.dilation}
@@ -93,8 +93,8 @@ class Steps:
         return self._sums(label, filters, scale, window, after, op.groups, x, sizes)
 
     def _sums(
-        self, label: str, filters: Filters, scale: Any, window: Window, after: After, groups: int,
-        x: Map, sizes: tuple[int, int, int],
+        self, label: str, filters: QuantizedFilters, scale: Any, window: Window, after: After,
+        groups: int, x: Map, sizes: tuple[int, int, int],
     ) -> Map:  # fmt: skip
         if filters.zero is not None:
             raise Refused("its weights have zero points other than 0")
@@ -128,7 +128,7 @@ class Steps:
             bias = counted_bias(model, node.input[2], steps, w.scale)
             bias = np.broadcast_to(bias.reshape(-1), len(rows)).astype(np.int32)
         zeros = w.zero.reshape(-1)
-        filters = Filters.of(
+        filters = QuantizedFilters.of(
             np.ascontiguousarray(rows).reshape(len(rows), x.channels, x.height, x.width),
             int(zeros[0]) if zeros.size == 1 else zeros,
             bias,

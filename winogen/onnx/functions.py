@@ -13,12 +13,12 @@ import numpy as np
 from winogen.graph import Activation
 from winogen.onnx.matching import Match, Values
 from winogen.records import ACTIVATIONS
-from winogen.records.activation import Argument, Function
+from winogen.records.activation import Argument, FrameworkFunction
 from winogen.records.activations import spelled
 
 # The activations that an operator may be, the fewest parameters first: Clip is "relu6" or "relu"
 # with their limits.
-_MEANINGS: dict[str, list[tuple[str, Function]]] = defaultdict(list)
+_MEANINGS: dict[str, list[tuple[str, FrameworkFunction]]] = defaultdict(list)
 for _known in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
     for _function in _known.onnx:
         _MEANINGS[_function.names].append((_known.name, _function))

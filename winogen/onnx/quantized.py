@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, check_zero
+from winogen.conv.quantization import BYTES, RANGES, QuantizedFilters, Scales, check_zero
 from winogen.errors import WinogenError
 from winogen.graph import Opaque, QConv
 from winogen.graph.ops import Operator
@@ -253,7 +253,7 @@ def _check(model: Model, layer: Layer, attributes: dict[str, Any]) -> None:
         raise Refused(f"{layer.weight.ndim - 2}D")
     if layer.x.zero.size != 1 or layer.x.scale.size != 1:
         raise Refused("its input has scales or zero points for each channel")
-    made = Filters.of(layer.weight, whole(layer.w.zero), layer.bias)
+    made = QuantizedFilters.of(layer.weight, whole(layer.w.zero), layer.bias)
     zero = int(layer.x.zero.reshape(-1)[0])
     lowest, highest = RANGES[layer.x.zero.dtype.name]
     made.check_sums(lowest - zero, highest - zero)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv.quantization import Filters
+from winogen.conv.quantization import QuantizedFilters
 from winogen.graph import (
     Concat,
     Conv,
@@ -264,7 +264,7 @@ class Writer:
     def _bytes(self, node: Node, op: QConv) -> None:
         """A quantized convolution, with signed weights."""
         self.quantized += 1
-        filters = Filters.of(op.weight, op.w_zero, None)
+        filters = QuantizedFilters.of(op.weight, op.w_zero, None)
         zero = np.zeros((), np.int8) if filters.zero is None else filters.zero.astype(np.int8)
         x_zero = np.array(op.x_zero, op.x_dtype)
         attributes: dict[str, Any] = {

@@ -11,7 +11,7 @@ from winogen.program.ir import ZERO, Program, Rows, exact
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
-    from winogen.program.search.network import Network
+    from winogen.program.search.network import GateNetwork
 
 
 def error_growth(program: Program) -> float:
@@ -43,7 +43,7 @@ def error_growth(program: Program) -> float:
     return math.sqrt(sum(ratios) / len(ratios)) if ratios else 0.0
 
 
-def network_growth(network: Network) -> float:
+def network_growth(network: GateNetwork) -> float:
     """``error_growth`` of any program of a network, but for constants that must be rounded.
 
     It does not depend on scales: a scaled value has a scaled error.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Value: TypeAlias = Any  # what a program computes with: exact scalars or arrays, one kind at a time
 
 
-class Arithmetic(Protocol):
+class ProgramArithmetic(Protocol):
     """The operations that a program is made of, each rounded as the arithmetic wants."""
 
     @property
@@ -64,7 +64,7 @@ def evaluate(program: Program, values: Value) -> Value:
 
 
 def execute(
-    program: Program, inputs: Sequence[Value], zero: Value, arithmetic: Arithmetic
+    program: Program, inputs: Sequence[Value], zero: Value, arithmetic: ProgramArithmetic
 ) -> list[Value]:
     """The outputs of ``program`` for ``inputs``; ``zero`` is their neutral element."""
     values = dict(zip(program.inputs, inputs))
@@ -74,7 +74,9 @@ def execute(
     return [values[name] for name in program.outputs]
 
 
-def _statement(statement: Statement, values: dict[str, Value], arithmetic: Arithmetic) -> Value:
+def _statement(
+    statement: Statement, values: dict[str, Value], arithmetic: ProgramArithmetic
+) -> Value:
     """One statement: a multiplication at most, then an addition or subtraction at most.
 
     Positive terms come first, as in the C. Signs are carried by the addition, and a constant is
@@ -135,7 +137,7 @@ def _exact_array(program: Program, values: np.ndarray) -> np.ndarray:
 
 
 def _stacked(
-    program: Program, rows: list[np.ndarray], zero: np.ndarray, arithmetic: Arithmetic
+    program: Program, rows: list[np.ndarray], zero: np.ndarray, arithmetic: ProgramArithmetic
 ) -> np.ndarray:
     import numpy as np
 

@@ -25,7 +25,7 @@ class Argument(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Function:
+class FrameworkFunction:
     """A framework's function that is an activation, if its arguments are as these say."""
 
     names: str  # in torch.nn.functional, torch, torch.Tensor and aten; or of ONNX's operator
@@ -41,11 +41,11 @@ class Activation:
     means: str  # for readers
     c: str  # of the vector y and the parameters, vectors a and b
     formula: Formula  # what it is
-    torch: tuple[Function, ...]  # the first computes it
+    torch: tuple[FrameworkFunction, ...]  # the first computes it
     # Of torch.ops.aten, of the gradient behind it, of what it saw, and of the parameters. It can
     # be differentiated again.
     backward: Callable[..., Any]
-    onnx: tuple[Function, ...]
+    onnx: tuple[FrameworkFunction, ...]
     units: float = 0  # the largest error in units in the last place: measured, and rounded up
     more: str = ""  # the error besides
     parameters: tuple[str, ...] = ()  # what they are called; at most two
@@ -99,7 +99,9 @@ class Activation:
         names = {0: "exact", 0.5: "rounded once"}
         return names.get(self.units, f"{self.units:g} units") + self.more
 
-    def taken(self, function: Function, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    def taken(
+        self, function: FrameworkFunction, values: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
         """Return its parameters where a framework's function gets these arguments.
 
         None where the function is another one with them.
@@ -118,7 +120,9 @@ class Activation:
                 return None
         return tuple(numbers[name] for name in self.parameters)
 
-    def given(self, function: Function, parameters: tuple[Any, ...]) -> dict[str, Any] | None:
+    def given(
+        self, function: FrameworkFunction, parameters: tuple[Any, ...]
+    ) -> dict[str, Any] | None:
         """Return the arguments that make a framework's function this activation; None: none do.
 
         >>> from winogen.records import ACTIVATIONS

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from winogen.records.activation import Activation, Argument, Function
+from winogen.records.activation import Activation, Argument, FrameworkFunction
 
 
 def _limits(low: str, high: str, default: tuple[Any, Any], *only: float) -> tuple[Argument, ...]:
@@ -26,11 +26,13 @@ def _bounds(*only: float) -> tuple[Argument, ...]:
     return _limits("min", "max", (-math.inf, math.inf), *only)
 
 
-def _clipping(*only: float) -> tuple[Function, ...]:
+def _clipping(*only: float) -> tuple[FrameworkFunction, ...]:
     """torch's functions that clip."""
     return (
-        Function("hardtanh", "Hardtanh", _limits("min_val", "max_val", (-1.0, 1.0), *only)),
-        Function("clamp clip", "", _limits("min", "max", (None, None), *only)),
+        FrameworkFunction(
+            "hardtanh", "Hardtanh", _limits("min_val", "max_val", (-1.0, 1.0), *only)
+        ),
+        FrameworkFunction("clamp clip", "", _limits("min", "max", (None, None), *only)),
     )
 
 
@@ -44,20 +46,24 @@ _ENTRIES = (
         means="max(y, 0)",
         c="relu_of(y)",
         formula=lambda f, y: f.where(y < 0, 0, y),
-        torch=(Function("relu", "ReLU"),),
+        torch=(FrameworkFunction("relu", "ReLU"),),
         backward=lambda aten, g, y: aten.threshold_backward(g, y, 0),
         by_output=lambda: True,
-        onnx=(Function("Relu"), Function("Clip", arguments=_bounds(0, math.inf))),
+        onnx=(FrameworkFunction("Relu"), FrameworkFunction("Clip", arguments=_bounds(0, math.inf))),
     ),
     Activation(
         "leaky_relu",
         means="y where y >= 0, else slope * y",
         c="choose(y < (vec){0}, a * y, y)",
         formula=lambda f, y, slope: f.where(y < 0, slope * y, y),
-        torch=(Function("leaky_relu", "LeakyReLU", (Argument("negative_slope", 0.01, "slope"),)),),
+        torch=(
+            FrameworkFunction(
+                "leaky_relu", "LeakyReLU", (Argument("negative_slope", 0.01, "slope"),)
+            ),
+        ),
         backward=lambda aten, g, y, slope: aten.leaky_relu_backward(g, y, slope, slope >= 0),
         by_output=lambda slope: slope >= 0,
-        onnx=(Function("LeakyRelu", arguments=(Argument("alpha", 0.01, "slope"),)),),
+        onnx=(FrameworkFunction("LeakyRelu", arguments=(Argument("alpha", 0.01, "slope"),)),),
         units=0.5,
         parameters=("slope",),
     ),
@@ -66,10 +72,10 @@ _ENTRIES = (
         means="y where y >= 0, else slope * y, a slope for each filter",
         c="choose(y < (vec){0}, a * y, y)",
         formula=lambda f, y, slopes: f.where(y < 0, slopes * y, y),
-        torch=(Function("prelu", "PReLU", (Argument("weight", None, "slopes"),)),),
+        torch=(FrameworkFunction("prelu", "PReLU", (Argument("weight", None, "slopes"),)),),
         # Of the slopes as well, for each number.
         backward=lambda aten, g, y, slopes: aten._prelu_kernel_backward(g, y, slopes),
-        onnx=(Function("PRelu", arguments=(Argument("slope", None, "slopes"),)),),
+        onnx=(FrameworkFunction("PRelu", arguments=(Argument("slope", None, "slopes"),)),),
         units=0.5,
         parameters=("slopes",),
         per_filter=True,
@@ -82,7 +88,7 @@ _ENTRIES = (
         torch=_clipping(),
         backward=lambda aten, g, y, lo, hi: aten.hardtanh_backward(g, y, lo, hi),
         by_output=lambda lo, hi: True,
-        onnx=(Function("Clip", arguments=_bounds()),),
+        onnx=(FrameworkFunction("Clip", arguments=_bounds()),),
         parameters=("lo", "hi"),
         check="lo <= hi",
         allows=lambda lo, hi: lo <= hi,
@@ -92,10 +98,10 @@ _ENTRIES = (
         means="max(y, 0), but at most 6",
         c="choose(y > 6, 6 + (vec){0}, relu_of(y))",
         formula=lambda f, y: f.where(y < 0, 0, f.where(y > 6, 6, y)),
-        torch=(Function("relu6", "ReLU6"), *_clipping(0, 6)),
+        torch=(FrameworkFunction("relu6", "ReLU6"), *_clipping(0, 6)),
         backward=lambda aten, g, y: aten.hardtanh_backward(g, y, 0, 6),
         by_output=lambda: True,
-        onnx=(Function("Clip", arguments=_bounds(0, 6)),),
+        onnx=(FrameworkFunction("Clip", arguments=_bounds(0, 6)),),
     ),
     Activation(
         "hardswish",
@@ -103,9 +109,9 @@ _ENTRIES = (
         # The factor first: six times a large number may be infinite.
         c="y * (choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6)",
         formula=lambda f, y: y * (f.where(y < -3, 0, f.where(y > 3, 6, y + 3)) / 6),
-        torch=(Function("hardswish", "Hardswish"),),
+        torch=(FrameworkFunction("hardswish", "Hardswish"),),
         backward=lambda aten, g, y: aten.hardswish_backward(g, y),
-        onnx=(Function("HardSwish"),),
+        onnx=(FrameworkFunction("HardSwish"),),
         units=2,
     ),
     Activation(
@@ -113,9 +119,9 @@ _ENTRIES = (
         means="y / (1 + exp(-y))",
         c="silu_of(y)",
         formula=lambda f, y: y / (1 + f.exp(-y)),
-        torch=(Function("silu", "SiLU"),),
+        torch=(FrameworkFunction("silu", "SiLU"),),
         backward=lambda aten, g, y: g * aten.sigmoid(y) * (1 + y * aten.sigmoid(-y)),
-        onnx=(Function("Swish", arguments=(Argument("alpha", 1.0, only=1.0),)),),
+        onnx=(FrameworkFunction("Swish", arguments=(Argument("alpha", 1.0, only=1.0),)),),
         units=4,
         needs=("exp", "gated"),
         function="INLINE vec silu_of(vec y) { return gated(y, y); }",
@@ -125,9 +131,11 @@ _ENTRIES = (
         means="y * Phi(y), Phi of normal data",
         c="gelu_of(y)",
         formula=lambda f, y: y * f.erfc(-math.sqrt(0.5) * y) / 2,
-        torch=(Function("gelu", "GELU", (Argument("approximate", "none", only="none"),)),),
+        torch=(FrameworkFunction("gelu", "GELU", (Argument("approximate", "none", only="none"),)),),
         backward=lambda aten, g, y: aten.gelu_backward(g, y, approximate="none"),
-        onnx=(Function("Gelu", arguments=(Argument("approximate", "none", only="none"),)),),
+        onnx=(
+            FrameworkFunction("Gelu", arguments=(Argument("approximate", "none", only="none"),)),
+        ),
         units=5,
         needs=("exp", "gelu"),
     ),
@@ -136,9 +144,11 @@ _ENTRIES = (
         means="y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))",
         c="gelu_tanh_of(y)",
         formula=lambda f, y: y / (1 + f.exp(-math.sqrt(8 / math.pi) * y * (1 + 0.044715 * y * y))),
-        torch=(Function("gelu", "GELU", (Argument("approximate", "none", only="tanh"),)),),
+        torch=(FrameworkFunction("gelu", "GELU", (Argument("approximate", "none", only="tanh"),)),),
         backward=lambda aten, g, y: aten.gelu_backward(g, y, approximate="tanh"),
-        onnx=(Function("Gelu", arguments=(Argument("approximate", "none", only="tanh"),)),),
+        onnx=(
+            FrameworkFunction("Gelu", arguments=(Argument("approximate", "none", only="tanh"),)),
+        ),
         units=8,
         more=", and 4.8 * |y + 0.0447 * y^3| more for y < 0",
         needs=("exp", "gated"),
@@ -154,10 +164,10 @@ INLINE vec gelu_tanh_of(vec y)
         means="1 / (1 + exp(-y))",
         c="sigmoid_of(y)",
         formula=lambda f, y: 1 / (1 + f.exp(-y)),
-        torch=(Function("sigmoid", "Sigmoid"),),
+        torch=(FrameworkFunction("sigmoid", "Sigmoid"),),
         backward=lambda aten, g, y: aten.sigmoid_backward(g, y),
         by_output=lambda: True,
-        onnx=(Function("Sigmoid"),),
+        onnx=(FrameworkFunction("Sigmoid"),),
         units=3,
         needs=("exp",),
         function="""\
@@ -172,10 +182,10 @@ INLINE vec sigmoid_of(vec y)
         means="(exp(y) - exp(-y)) / (exp(y) + exp(-y))",
         c="tanh_of(y)",
         formula=lambda f, y: f.tanh(y),
-        torch=(Function("tanh", "Tanh"),),
+        torch=(FrameworkFunction("tanh", "Tanh"),),
         backward=lambda aten, g, y: aten.tanh_backward(g, y),
         by_output=lambda: True,
-        onnx=(Function("Tanh"),),
+        onnx=(FrameworkFunction("Tanh"),),
         units=3,
         needs=("expm1",),
         function="""\
@@ -193,14 +203,14 @@ INLINE vec tanh_of(vec y)
         c="softplus_of(y)",
         formula=lambda f, y: f.where(y > 0, y + f.log1p(f.exp(-y)), f.log1p(f.exp(y))),
         torch=(
-            Function(
+            FrameworkFunction(
                 "softplus",
                 "Softplus",
                 (Argument("beta", 1, only=1), Argument("threshold", 20, only=20)),
             ),
         ),
         backward=lambda aten, g, y: aten.softplus_backward(g, y, 1, 20),
-        onnx=(Function("Softplus"),),
+        onnx=(FrameworkFunction("Softplus"),),
         units=4,
         needs=("exp", "log1p"),
         function="""\
@@ -216,11 +226,11 @@ INLINE vec softplus_of(vec y)
         formula=lambda f, y, alpha, beta: f.where(
             alpha * y + beta < 0, 0, f.where(alpha * y + beta > 1, 1, alpha * y + beta)
         ),
-        torch=(Function("hardsigmoid", "Hardsigmoid"),),
+        torch=(FrameworkFunction("hardsigmoid", "Hardsigmoid"),),
         backward=lambda aten, g, y, alpha, beta: aten.hardtanh_backward(alpha * g, y, 0, 1),
         by_output=lambda alpha, beta: True,
         onnx=(
-            Function(
+            FrameworkFunction(
                 "HardSigmoid",
                 arguments=(Argument("alpha", 0.2, "alpha"), Argument("beta", 0.5, "beta")),
             ),
@@ -243,11 +253,11 @@ INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
         means="y * tanh(log(1 + exp(y)))",
         c="mish_of(y)",
         formula=lambda f, y: y * f.tanh(f.log1p(f.exp(y))),
-        torch=(Function("mish", "Mish"),),
+        torch=(FrameworkFunction("mish", "Mish"),),
         backward=lambda aten, g, y: _gradient_of_mish(
             g, y, aten.tanh(aten.softplus(y)), aten.sigmoid(y)
         ),
-        onnx=(Function("Mish"),),
+        onnx=(FrameworkFunction("Mish"),),
         units=6,
         needs=("exp",),
         function="""\
@@ -267,10 +277,10 @@ INLINE vec mish_of(vec y)
         means="y where y >= 0, else alpha * (exp(y) - 1)",
         c="choose(y < (vec){0}, a * expm1_of(y), y)",
         formula=lambda f, y, alpha: f.where(y < 0, alpha * f.expm1(y), y),
-        torch=(Function("elu", "ELU", (Argument("alpha", 1.0, "alpha"),)),),
+        torch=(FrameworkFunction("elu", "ELU", (Argument("alpha", 1.0, "alpha"),)),),
         backward=lambda aten, g, y, alpha: aten.elu_backward(g, alpha, 1, 1, alpha >= 0, y),
         by_output=lambda alpha: alpha >= 0,
-        onnx=(Function("Elu", arguments=(Argument("alpha", 1.0, "alpha"),)),),
+        onnx=(FrameworkFunction("Elu", arguments=(Argument("alpha", 1.0, "alpha"),)),),
         units=2,
         parameters=("alpha",),
         defaults=(1.0,),

@@ -19,8 +19,8 @@ from winogen.conv import Conv2d
 from winogen.errors import InvalidType, InvalidValue
 from winogen.reports.catalog import shares, short
 from winogen.reports.layers import Case, layer_errors
-from winogen.reports.predict import Moments, bound, predicted
-from winogen.reports.ways import Way, narrow, ways
+from winogen.reports.predict import InputMoments, bound, predicted
+from winogen.reports.ways import LayerWay, narrow, ways
 from winogen.tasks.pareto import front
 from winogen.tasks.turns import in_turns
 
@@ -88,10 +88,10 @@ def measure_own(
     if numbers:
         tried += narrow(case)
     shown = _shown(tried)
-    moments = Moments.of(x, weight)
-    rows: dict[Way, dict] = {}
-    spread: dict[Way, np.ndarray] = {}
-    calls: dict[Way, Callable[[], Any]] = {}
+    moments = InputMoments.of(x, weight)
+    rows: dict[LayerWay, dict] = {}
+    spread: dict[LayerWay, np.ndarray] = {}
+    calls: dict[LayerWay, Callable[[], Any]] = {}
     for way, conv, inputs, y64, plan in _computed(case, x, weight, tried):
         y = conv(inputs)
         if not np.isfinite(y).all():
@@ -158,7 +158,7 @@ def cost(row: dict) -> float:
     return row.get("measured_ms", row["predicted_ms"])
 
 
-def _times(calls: dict[Way, Callable[[], Any]]) -> dict[Way, float]:
+def _times(calls: dict[LayerWay, Callable[[], Any]]) -> dict[LayerWay, float]:
     """The least seconds of every call, measured in turns so that all see the same machine."""
     taken = in_turns(list(calls.values()), perf_counter, (2, _TURNS), _PATIENCE)
     return {way: min(seconds) for way, seconds in zip(calls, taken)}
@@ -182,14 +182,16 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
     }
 
 
-def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -> Iterator[tuple]:
+def _computed(
+    case: Case, x: np.ndarray, weight: np.ndarray, tried: list[LayerWay]
+) -> Iterator[tuple]:
     """Yield (way, layer, its input, output in float64, plan) as they get ready.
 
     Compilers run in parallel. The float64 output is of the input as the layer gets it.
     """
     inputs = {way.arrays: x.astype(way.arrays) for way in tried}
 
-    def prepare(way: Way) -> Any:
+    def prepare(way: LayerWay) -> Any:
         conv = Conv2d(weight, **case.options(), **way.options())
         arrays: dict[str, Any] = {} if way.arrays == "float32" else {"dtype": way.arrays}
         return conv, conv.plan(x.shape, **arrays)
@@ -219,7 +221,7 @@ def _lists(sets: tuple | None) -> list:
     return [None if one is None else list(one) for one in sets or ()]
 
 
-def _shown(tried: list[Way]) -> list[Way]:
+def _shown(tried: list[LayerWay]) -> list[LayerWay]:
     """A picture takes so many curves: `direct`, and `mcmr` with every tile as far as they fit."""
     curves = [way for way in tried if way.algorithm == "direct"]
     curves += [way for way in tried if way.algorithm == "mcmr" and not way.given]

@@ -22,14 +22,14 @@ from winogen.toolchain.host import named_target
 
 
 @dataclass(frozen=True)
-class Moments:
+class InputMoments:
     """What the estimate needs to know of the inputs: how they vary, and about what mean."""
 
     variance: float
     mean_square: float  # of the channels' means
 
     @classmethod
-    def of(cls, x: np.ndarray, weight: np.ndarray) -> Moments:
+    def of(cls, x: np.ndarray, weight: np.ndarray) -> InputMoments:
         """From input (N, C, H, W); the weights only scale the error with the output."""
         wide = x.astype(np.float64)
         means = wide.mean((0, 2, 3))
@@ -37,7 +37,7 @@ class Moments:
         return cls(max(float((wide**2).mean()) - square, 0.0), square)
 
 
-def predicted(plan: Plan, moments: Moments) -> float:
+def predicted(plan: Plan, moments: InputMoments) -> float:
     """Return the expected ||error|| / ||output|| of a plan of `conv2d`.
 
     The squares of error and output are linear in variance and mean square of the inputs, so two

@@ -25,7 +25,7 @@ _NARROW_TILES = (2, 4, 6)
 
 
 @dataclass(frozen=True)
-class Way:
+class LayerWay:
     """One way to compute the layer."""
 
     algorithm: str
@@ -63,7 +63,7 @@ class Way:
         return "float32" if self.arrays == "float32" else f"{self.arrays} arrays"
 
 
-def narrow(case: Case) -> list[Way]:
+def narrow(case: Case) -> list[LayerWay]:
     """Return direct convolution and a few tiles in every narrow format that has kernels."""
     formats: list[tuple[dict[str, Any], Precision]] = [
         ({"filter_dtype": name}, Precision.of("float32", name)) for name in FILTER_TYPES
@@ -71,7 +71,7 @@ def narrow(case: Case) -> list[Way]:
     for name in PRODUCT_TYPES:
         formats.append(({"product_dtype": name}, Precision.of("float32", products=name)))
     formats += [({"arrays": name}, Precision.of(name)) for name in ("float16",)]
-    usual = [Way("direct")]
+    usual = [LayerWay("direct")]
     if max(case.problem.layer.stride + case.problem.layer.dilation) == 1:
         usual += [way for way in _tiles(case, "mcmr", False) if way.tile in _NARROW_TILES]
     return [
@@ -83,12 +83,12 @@ def narrow(case: Case) -> list[Way]:
     ]
 
 
-def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
+def ways(case: Case, thorough: bool = False) -> tuple[list[LayerWay], list[dict]]:
     """Return what is tried in float32, and what does not apply: {"algorithm", "why"}.
 
     ``thorough``: every tile of every algorithm, and all other points and moduli of the catalog.
     """
-    found = [Way("auto"), Way("direct"), Way("im2col")]
+    found = [LayerWay("auto"), LayerWay("direct"), LayerWay("im2col")]
     weight = np.zeros(case.problem.layer.weight_shape, np.float32)
     refused = []
     for algorithm in WINOGRAD:
@@ -102,7 +102,7 @@ def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
     return found, refused
 
 
-def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
+def _tiles(case: Case, algorithm: str, thorough: bool) -> list[LayerWay]:
     from winogen.codegen import shipped
 
     kernel, stride = case.problem.layer.kernel, case.problem.layer.stride
@@ -123,7 +123,7 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
     for m in sizes:
         m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
         name = f"F({m},{kernel[1]})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{shape})"
-        found.append(Way(algorithm, m, None, name))
+        found.append(LayerWay(algorithm, m, None, name))
     one_kind = len(along) == 1 and kernel[0] == kernel[1]
     if thorough and algorithm == "mcmr" and one_kind and along[0][1] == 1:
         for key, entry in shipped.catalog().items():
@@ -132,5 +132,5 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
                 tag = key.partition("_")[2].partition("_")[2]
                 name = f"F({entry['m']}x{entry['m']},{shape}) {tag}"
                 points, moduli = (tuple(entry[made]) or None for made in ("points", "moduli"))
-                found.append(Way(algorithm, entry["m"], points, name, moduli))
+                found.append(LayerWay(algorithm, entry["m"], points, name, moduli))
     return found

@@ -54,7 +54,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageLoss:
     """What is lost in one stage of a convolution."""
 
     name: str  # as `Measurement.ranges` has it
@@ -68,7 +68,7 @@ class Stage:
 class Losses:
     """What few bits of exponent cost, stage by stage."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[StageLoss, ...]
 
     @property
     def overflows(self) -> np.ndarray:
@@ -253,7 +253,7 @@ def _stage(
     within: np.ndarray,
     formats: Sequence[Format],
     constants: Sequence[np.ndarray] = (),
-) -> Stage:
+) -> StageLoss:
     """A stage of numbers with these mean squares, and ``within`` it others with at most that one.
 
     ``constants``: the matrices, whose entries are numbers of the first format.
@@ -264,4 +264,4 @@ def _stage(
     for matrix in constants:
         overflows = overflows | (abs(matrix).max((-1, -2)) > formats[0].largest)
     coarsest = max(formats, key=lambda number_format: number_format.smallest_normal)
-    return Stage(name, variance, np.sqrt(squares.min((-1, -2))), overflows, coarsest)
+    return StageLoss(name, variance, np.sqrt(squares.min((-1, -2))), overflows, coarsest)

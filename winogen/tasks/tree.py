@@ -16,11 +16,11 @@ from winogen.tasks.space import Level, Path, Space, even
 
 
 @dataclass
-class Node:
+class TreeNode:
     """A node that was visited."""
 
     left: int  # children that are not closed; of a leaf 1 until it is drawn
-    children: dict[Hashable, Node] = field(default_factory=dict)  # value -> node made so far
+    children: dict[Hashable, TreeNode] = field(default_factory=dict)  # value -> node made so far
     result: Any = None  # of a leaf
 
     @property
@@ -47,10 +47,10 @@ class Tree:
         self.nodes = 0  # made so far
         self._root = self._node(space.begin())
 
-    def _node(self, path: Path) -> Node:
+    def _node(self, path: Path) -> TreeNode:
         self.nodes += 1
         level = self.space.level(path)
-        return Node(1 if level is None else len(self.space.choices(path)))
+        return TreeNode(1 if level is None else len(self.space.choices(path)))
 
     def draw(self, random: Random, within: Space | None = None) -> dict[str, Any] | None:
         """Return the decisions of a leaf that was not drawn before; None if there is none left.
@@ -63,7 +63,7 @@ class Tree:
             return None
         return self.space.decisions(path)
 
-    def _walk(self, node: Node, path: dict[str, Any], within: Space, random: Random) -> bool:
+    def _walk(self, node: TreeNode, path: dict[str, Any], within: Space, random: Random) -> bool:
         """Extend a path to a leaf that is not drawn yet, and draw it; False if there is none."""
         level = self.space.level(path)
         if level is None:
@@ -91,9 +91,9 @@ class Tree:
                 path.popitem()
         return False
 
-    def leaf(self, decisions: Path) -> Node | None:
+    def leaf(self, decisions: Path) -> TreeNode | None:
         """Return the leaf of a path; None if no walk came by."""
-        node: Node | None = self._root
+        node: TreeNode | None = self._root
         for level in self.space.levels:
             node = node.children.get(decisions[level.name]) if node else None
         return node

@@ -13,7 +13,7 @@ from typing import Any
 from winogen.records import Target
 from winogen.toolchain.disturbance import Watch
 from winogen.toolchain.host import host_target
-from winogen.toolchain.meters import Clock, Memory, Meter, Peak, Reading, Writing
+from winogen.toolchain.meters import Clock, MemoryMeter, Meter, Peak, Reading, Writing
 
 _ROUNDS = 5  # in which the rates take turns
 # How much slower than the fastest a usual round may be, where nothing disturbs.
@@ -101,7 +101,7 @@ def measure_limits(
     counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
     samples = levels(threads, most_bytes)
     sizes = [*samples.values(), *_reachable(samples)]
-    memory = Memory(max(sizes), threads, target)
+    memory = MemoryMeter(max(sizes), threads, target)
     clock, peaks = Clock(target), {count: Peak(count, target) for count in counts}
     reads = {size: Reading(memory, size) for size in sizes}
     meters: list[Meter] = [clock, *peaks.values(), *reads.values()]

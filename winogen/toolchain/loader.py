@@ -119,7 +119,7 @@ class Build:
 
     def compiled(
         self, machine: str = platform.machine(), system: str = system_name()
-    ) -> prebuilt.Item:
+    ) -> prebuilt.ArchiveItem:
         """Return the library for an archive, compiled but not loaded: it may be for elsewhere.
 
         Raises as `load` does.
@@ -134,7 +134,7 @@ class Build:
             except OSError as refusal:
                 problem = refusal
                 continue
-            return prebuilt.Item(replace(job, words="").key, job.name, data, job.recipe)
+            return prebuilt.ArchiveItem(replace(job, words="").key, job.name, data, job.recipe)
         raise CacheUnavailable(f"{cache_dir()} cannot be used: {problem}")
 
     def _request(self) -> Hashable:
@@ -142,14 +142,14 @@ class Build:
         build = source, self.cdef, self.target, self.flags, self.name
         return *build, _words(), cache_dir()
 
-    def _job(self, machine: str = platform.machine(), system: str = system_name()) -> _Job:
+    def _job(self, machine: str = platform.machine(), system: str = system_name()) -> _LibraryJob:
         flags = (*flags_for(self.target), *self.flags)
         kind = self.target, flags, self.parts, LIBRARY, _words(), machine, system
-        return _Job(self.source, self.name, *kind)
+        return _LibraryJob(self.source, self.name, *kind)
 
 
 @dataclass(frozen=True)
-class _Job:
+class _LibraryJob:
     """A library, or a part of one, as it is known and made."""
 
     source: str | Text
@@ -250,7 +250,7 @@ def _ffi(cdef: str) -> Any:
     return ffi
 
 
-def _obtain(job: _Job, ffi: Any) -> Library:
+def _obtain(job: _LibraryJob, ffi: Any) -> Library:
     most = pruning.limit()  # of the cache; wrong text is told before anything is compiled
     problem: Exception | None = None
     for store in stores():
@@ -269,7 +269,7 @@ class CannotLoad(BuildError):
     """A library was compiled, but the system does not load it."""
 
 
-def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
+def _open(job: _LibraryJob, store: KernelStore, ffi: Any, most: int) -> Library:
     """Return the library from ``store``, built if need be; raise OSError if it cannot be there."""
     entry = store.entry(job.name, job.key)
     for attempt in (1, 2):
@@ -282,7 +282,7 @@ def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
     raise AssertionError("the second attempt returns or raises")
 
 
-def _unpack(job: _Job, store: KernelStore, entry: Path) -> Path | None:
+def _unpack(job: _LibraryJob, store: KernelStore, entry: Path) -> Path | None:
     path = prebuilt.unpack(job.key, job.target.name, store, entry)
     if path is not None:
         _prune_at_exit(store.root, os.getpid())
@@ -301,7 +301,7 @@ def _prune_at_exit(root: Path, process: int) -> None:
     atexit.register(prune)
 
 
-def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
+def _build(job: _LibraryJob, store: KernelStore, entry: Path, most: int) -> Path:
     """Compile and publish, unless another process does so first; raise OSError if not writable."""
     compiler = _compiler_for(job)
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
@@ -329,7 +329,7 @@ class _Swept(FileNotFoundError):
     """
 
 
-def _compiler_for(job: _Job) -> Compiler:
+def _compiler_for(job: _LibraryJob) -> Compiler:
     what = f"{job.name} for {job.target.name} was neither compiled before nor is it prebuilt"
     if mode() == "off":
         raise CompilerNotFound(f"{what}, and WINOGEN_COMPILE=off; allowed: missing or background")
@@ -339,7 +339,9 @@ def _compiler_for(job: _Job) -> Compiler:
         raise CompilerNotFound(f"{what}: {reason}") from None
 
 
-def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: str | None) -> Path:
+def _make(
+    job: _LibraryJob, compiler: Compiler, store: KernelStore, entry: Path, key: str | None
+) -> Path:
     with store.workbench(key) as folder, _told(job):
         needed = [folder / SOURCE]
         try:
@@ -363,7 +365,7 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
 
 
-def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
+def _part(job: _LibraryJob, name: str, text: str, store: KernelStore) -> Path:
     """Return the object of a part of a library, compiled unless it was for another one."""
     flags = (*job.flags, "-c")
     part = replace(job, source=text, name=name, flags=flags, parts=dict, product=OBJECT)
@@ -372,7 +374,7 @@ def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
 
 
 def _compile(
-    job: _Job,
+    job: _LibraryJob,
     command: list[str],
     environment: dict[str, str],
     needed: list[Path],
@@ -410,7 +412,7 @@ def _has_room(folder: Path) -> bool:
 
 
 @contextmanager
-def _told(job: _Job) -> Iterator[None]:
+def _told(job: _LibraryJob) -> Iterator[None]:
     """Tell listeners of a build, its parts included."""
     begin = time.perf_counter()
     _emit(job, "start")
@@ -422,7 +424,7 @@ def _told(job: _Job) -> Iterator[None]:
     _emit(job, "finish", time.perf_counter() - begin)
 
 
-def _emit(job: _Job, stage: str, seconds: float = 0.0) -> None:
+def _emit(job: _LibraryJob, stage: str, seconds: float = 0.0) -> None:
     if job.product == OBJECT:  # what people wait for is the library
         return
     emit(CompileEvent(stage, job.name, job.target.name, seconds))

@@ -133,7 +133,7 @@ class Peak(Meter):
             )
 
 
-class Memory:
+class MemoryMeter:
     """Memory full of one word, of whose beginning smaller samples are made.
 
     Each thread has filled its part, so that its pages lie near it.
@@ -154,7 +154,7 @@ class Memory:
 class Reading(Meter):
     """Bytes read."""
 
-    def __init__(self, memory: Memory, size: int) -> None:
+    def __init__(self, memory: MemoryMeter, size: int) -> None:
         super().__init__(memory.threads)
         self.size, self._memory = size, memory
         self._vectors = memory.vectors(size)
@@ -190,7 +190,7 @@ class Reading(Meter):
 class Writing(Meter):
     """Bytes written, ``past_caches`` or not; the memory holds other words afterwards."""
 
-    def __init__(self, memory: Memory, size: int, past_caches: bool) -> None:
+    def __init__(self, memory: MemoryMeter, size: int, past_caches: bool) -> None:
         super().__init__(memory.threads)
         self.size, self._memory, self._past_caches = size, memory, past_caches
         self._vectors, self._passes = memory.vectors(size), 1

@@ -46,7 +46,7 @@ _FILTERS: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.P
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, lzma.LZMAError)
 
 
-class Item(NamedTuple):
+class ArchiveItem(NamedTuple):
     """A library to be packed."""
 
     key: str  # the loader's, of a library that CC has no say in
@@ -55,7 +55,7 @@ class Item(NamedTuple):
     recipe: str | None = None  # what it is known by as long as there is no text, if anything
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """Where a library lies in an archive."""
 
     block: int
@@ -96,7 +96,7 @@ class Archive:
         self.machine: str = index["machine"]
         self.system: str = index["system"]
         self.recipes: dict[str, str] = index["recipes"]  # -> the key of the library
-        self.entries = {key: Entry(*entry) for key, entry in index["libraries"].items()}
+        self.entries = {key: ArchiveEntry(*entry) for key, entry in index["libraries"].items()}
         self._blocks, place = [], 16 + length
         for size in index["blocks"]:
             self._blocks.append((place, size))
@@ -269,7 +269,7 @@ def unpack(key: str, target: str, store: KernelStore, entry: Path) -> Path | Non
 
 def write(
     path: Path,
-    items: Iterable[Item],
+    items: Iterable[ArchiveItem],
     compiler: str,
     machine: str = platform.machine(),
     system: str = system_name(),
@@ -282,7 +282,7 @@ def write(
     libraries to be packed together, about. Raises OSError.
     """
     blocks: list[bytearray] = []
-    libraries: dict[str, Entry] = {}
+    libraries: dict[str, ArchiveEntry] = {}
     recipes: dict[str, str] = {}
     for item in sorted(items, key=lambda item: (item.name, item.key)):
         if item.recipe:
@@ -292,7 +292,7 @@ def write(
         if not blocks or len(blocks[-1]) + len(item.data) > block:
             blocks.append(bytearray())
         place = len(blocks) - 1, len(blocks[-1]), len(item.data)
-        libraries[item.key] = Entry(*place, hashlib.sha256(item.data).hexdigest())
+        libraries[item.key] = ArchiveEntry(*place, hashlib.sha256(item.data).hexdigest())
         blocks[-1] += item.data
     packed = [_packed(bytes(block)) for block in blocks]
     index = {

@@ -13,14 +13,14 @@ from torch.nn import functional as F
 
 from winogen.graph import Activation
 from winogen.records import ACTIVATIONS
-from winogen.records.activation import Function
+from winogen.records.activation import FrameworkFunction
 from winogen.records.activations import spelled
 from winogen.torch.calls import Call, Translation, Untranslated
 
 aten = torch.ops.aten
 
 # What a target may be, first those with the fewest parameters: clip from 0 to 6 is "relu6".
-Meanings = list[tuple[str, Function]]
+Meanings = list[tuple[str, FrameworkFunction]]
 
 
 def _activated(call: Call, x: Any, meanings: Meanings, values: Mapping[str, Any]) -> Translation:
@@ -94,7 +94,7 @@ def _of_operator(operator: Any, meanings: Meanings) -> Callable[[Call], Translat
     return maker
 
 
-def _known() -> Iterator[tuple[str, str, Function]]:
+def _known() -> Iterator[tuple[str, str, FrameworkFunction]]:
     """Names in torch, the activation's name, its function; those with fewer parameters first."""
     for entry in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
         for function in entry.torch:

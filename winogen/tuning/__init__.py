@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.tuning.arena import Contestant as Contestant
     from winogen.tuning.budget import Outcome as Outcome
     from winogen.tuning.budget import tune as tune
-    from winogen.tuning.search import Search as Search
+    from winogen.tuning.search import LayerSearch as LayerSearch
 
 # Loaded on first use: who only wants layers, as a process that measures another winogen, needs
 # nothing of what tunes them.
@@ -23,10 +23,10 @@ _PUBLIC = {
     "Arena": "winogen.tuning.arena",
     "Contestant": "winogen.tuning.arena",
     "Outcome": "winogen.tuning.budget",
-    "Search": "winogen.tuning.search",
+    "LayerSearch": "winogen.tuning.search",
     "tune": "winogen.tuning.budget",
 }
-__all__ = ["Arena", "Contestant", "Outcome", "Search", "tune"]
+__all__ = ["Arena", "Contestant", "LayerSearch", "Outcome", "tune"]
 
 if not TYPE_CHECKING:  # who checks types would let any name pass
     __getattr__ = attribute_of(__name__, _PUBLIC)

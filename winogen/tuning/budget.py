@@ -17,7 +17,7 @@ from typing import Any
 
 from winogen.conv import arguments, wisdom
 from winogen.conv.choice import Choice
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.problem import Seams
 from winogen.conv.request import Request
 from winogen.conv.transposed import ways
@@ -28,7 +28,7 @@ from winogen.toolchain import host_target
 from winogen.tuning.arena import Arena, Timer
 from winogen.tuning.layers import BenchLayer
 from winogen.tuning.quantized import QuantizedArena, QuantizedScope
-from winogen.tuning.search import Search, Victory
+from winogen.tuning.search import LayerSearch, Victory
 from winogen.tuning.space import Scope
 
 Say = Callable[[str], None]
@@ -54,13 +54,13 @@ class Outcome:
         return 1.0 if self.victory is None else self.victory.seconds / self.victory.planner_seconds
 
 
-class _Job:
+class _LayerJob:
     """One layer in one layout: its search, made when its turn comes."""
 
     def __init__(self, name: str, scope: Scope, where: Path, timer: Timer | None, say: Say):
         self.outcome = Outcome(name, scope.problem.layer.layout)
         self.scope, self._where = scope, where
-        self._search: Search | None = None
+        self._search: LayerSearch | None = None
         self._pieces: Iterator[str] = iter(())
         self._timer = timer
         self._say: Say = lambda text: say(f"{name} {scope.problem.layer.layout}: {text}")
@@ -70,7 +70,7 @@ class _Job:
         if self._search is None:
             kind = QuantizedArena if isinstance(self.scope, QuantizedScope) else Arena
             arena = kind(self.scope, self._timer)
-            self._search = Search(arena, self._won, self._known(), self._say)
+            self._search = LayerSearch(arena, self._won, self._known(), self._say)
             self._pieces = self._search.pieces()
         begin = time.monotonic()
         finished = next(self._pieces, None) is None
@@ -94,7 +94,7 @@ class _Job:
     def _won(self, victory: Victory) -> None:
         self.outcome.victory = victory
         request, today = self.scope.request, datetime.date.today().isoformat()
-        measured = Measured(victory.seconds, victory.planner_seconds, request.threads, today)
+        measured = MeasuredChoice(victory.seconds, victory.planner_seconds, request.threads, today)
         made = wisdom.record(
             self.scope.problem, request.tolerance, self.scope.target, victory.choice, measured
         )
@@ -177,7 +177,7 @@ def tune(
         progress(time.monotonic() - begin, text)
 
     jobs = [
-        _Job(name, scope, where, timer, say)
+        _LayerJob(name, scope, where, timer, say)
         for name, scope in scopes(
             layers, machine, layouts=layouts, threads=threads, tolerance=tolerance, dtype=dtype
         )

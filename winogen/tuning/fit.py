@@ -56,7 +56,7 @@ _ITERATIONS = 25
 
 
 @dataclass(frozen=True)
-class Sample:
+class TimedSample:
     """One way to compute a layer or a gradient, as kernel calls, and its seconds on one thread."""
 
     works: tuple[Work | GradientWork | QuantizedWork, ...]
@@ -106,7 +106,7 @@ def measure(
     layers: Sequence[BenchLayer] | None = None,
     layouts: Sequence[str] = LAYOUTS,
     progress: Callable[[str], None] = lambda text: None,
-) -> list[Sample]:
+) -> list[TimedSample]:
     """Return measured samples on one thread, by default of the calls in `winogen.tuning.sample`.
 
     Of ``layers`` the fastest candidates are taken, no gradients and no bytes. Kernels are compiled
@@ -138,7 +138,7 @@ def measure(
         for index, job in enumerate(jobs):
             progress(f"round {turn + 1} of {_ROUNDS}, call {index + 1} of {len(jobs)}")
             seconds[index] = min(seconds[index], _least(job.ready()))
-    return [Sample(job.works, least) for job, least in zip(jobs, seconds)]
+    return [TimedSample(job.works, least) for job, least in zip(jobs, seconds)]
 
 
 class _Job(NamedTuple):
@@ -195,7 +195,7 @@ def _least(run: Callable[[], object]) -> float:
     return max(least, 1e-9)
 
 
-def fit(samples: Sequence[Sample], machine: Machine) -> Fit:
+def fit(samples: Sequence[TimedSample], machine: Machine) -> Fit:
     """Return the machine with the constants that explain the samples best.
 
     Whatever numbers `Costs` has are fitted, and the rates a little.
@@ -262,7 +262,7 @@ def _scaled(machine: Machine, factors: dict[str, float]) -> Machine:
     return replace(machine, costs=replace(machine.costs, **costs), **rates)
 
 
-def _described(samples: Sequence[Sample], before: Machine, after: Machine) -> Fit:
+def _described(samples: Sequence[TimedSample], before: Machine, after: Machine) -> Fit:
     """The fit, with its provenance and residuals."""
     families = {}
     for family in dict.fromkeys(sample.family for sample in samples):
@@ -275,6 +275,6 @@ def _described(samples: Sequence[Sample], before: Machine, after: Machine) -> Fi
     return Fit(replace(after, costs=costs), residual(samples, before), left, families)
 
 
-def residual(samples: Sequence[Sample], machine: Machine) -> float:
+def residual(samples: Sequence[TimedSample], machine: Machine) -> float:
     """Return the median of |log(predicted / measured)|."""
     return median(sample.error(machine) for sample in samples)

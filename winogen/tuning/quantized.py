@@ -12,15 +12,15 @@ from winogen.conv import memory, quantized_planner
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.execute import Environment
 from winogen.conv.problem import Problem
-from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.quantized import QuantizedCall, packs_of
-from winogen.conv.quantized_planner import Numbers, QuantizedCandidate
+from winogen.conv.quantized_planner import CallNumbers, QuantizedCandidate
 from winogen.conv.request import Request
 from winogen.records import Machine, Target
 from winogen.tuning.arena import Arena, Contestant, Timer
 from winogen.tuning.space import Scope
 
-NUMBERS = Numbers(sums=False, x_zero=120, y_zero=3, limits=RANGES["uint8"])
+NUMBERS = CallNumbers(sums=False, x_zero=120, y_zero=3, limits=RANGES["uint8"])
 _SPREAD = 40.0  # standard deviation of inputs and weights, in steps
 
 
@@ -117,7 +117,7 @@ class _Arrays:
             return np.clip(rng.normal(0, _SPREAD, shape), least, most).astype(np.int8)
 
         self._x = draw(problem.input_shape).view(np.uint8) ^ np.uint8(128)
-        self._filters = Filters.of(draw(layer.weight_shape), 0, None)
+        self._filters = QuantizedFilters.of(draw(layer.weight_shape), 0, None)
         terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
         step = 1 / (_SPREAD * terms**0.5)
         self._scales = Scales.of(layer.filters, step, 1.0, 1.0, NUMBERS.y_zero, "uint8")

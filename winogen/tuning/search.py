@@ -35,7 +35,7 @@ class Victory:
     planner_seconds: float
 
 
-class Search:
+class LayerSearch:
     """The search for one layer, in pieces of some seconds: ``for _ in search.pieces(): ...``.
 
     ``won``: called with every victory, each better than the one before. ``known``: choices to try

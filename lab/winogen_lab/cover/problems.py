@@ -11,7 +11,7 @@ from winogen.conv import gradient_planner, planner, quantized_planner
 from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import evaluate
-from winogen.conv.quantized_planner import Numbers
+from winogen.conv.quantized_planner import CallNumbers
 from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.extras import require
@@ -133,7 +133,7 @@ def instances(layers: list[BenchLayer], batches: Iterable[int] = BATCHES) -> Ite
 
 
 # Outputs of 8-bit convolutions: sums, bytes, and bytes of sums that go through more.
-NUMBERS = (Numbers(), Numbers(sums=False), Numbers(sums=False, reals=Reals()))
+NUMBERS = (CallNumbers(), CallNumbers(sums=False), CallNumbers(sums=False, reals=Reals()))
 
 
 def _kernel(spec: Any) -> Spec:
@@ -187,7 +187,7 @@ def _gradients(problem: Any, place: Place) -> Iterator[Way]:
             yield Way(work.cycles(machine), _kernel(work.spec))
 
 
-def byte_ways(problem: Any, numbers: Numbers, place: Place) -> list[Way]:
+def byte_ways(problem: Any, numbers: CallNumbers, place: Place) -> list[Way]:
     """Return the kernels of 8-bit integers for a problem, in any order."""
     target, machine, _ = place
     choices = quantized_planner.choices(problem.layer, Request(), target)

@@ -12,7 +12,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Panel, Product, Stages
+from winogen.kernels.count import Demand, Panel, PanelProduct, Stages
 from winogen.kernels.variant import Buffer, Cycles, Variant, register
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -93,7 +93,7 @@ class Loops(Variant):
         kind, lanes = nest.kind, work.lanes
         runs = prod(blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW")
         depth = round_up(work.channels, nest.step("C", lanes)) * work.taps
-        product = Product(
+        product = PanelProduct(
             (Panel(nest.pixels, nest.filters, runs),),
             depth / lanes if kind.meet == "dot" else depth,
         )

@@ -26,7 +26,7 @@ from winogen.program import Program, adder_program, adder_program_2d
 from winogen.program.adders import adder_bits, adder_depth, adders, adders_of
 from winogen.program.kinds import KINDS
 from winogen.program.search.adders.closure import Closure
-from winogen.program.search.adders.forms import Forms, signed_digits
+from winogen.program.search.adders.forms import LinearForms, signed_digits
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
 from winogen.program.widths import forms, of_products, signed
@@ -66,7 +66,7 @@ def by_rows(matrix: Rows) -> int:
 
 def by_pairs(matrix: Rows) -> int:
     """Adders where the pair of terms that most rows share is taken out, again and again."""
-    space = Forms(len(matrix[0]), max(abs(c) for row in matrix for c in row), signed(BITS))
+    space = LinearForms(len(matrix[0]), max(abs(c) for row in matrix for c in row), signed(BITS))
     targets = {space.value(space.encode(row)) for row in matrix if any(row)} - set(space.units)
     rng = random.Random(0)
     rows = split(space, targets, None, rng, 0.0, 0.0)
@@ -264,7 +264,7 @@ def least(matrix: Rows) -> int:
 
 def _different(matrix: Rows) -> int:
     """How many rows there are, up to shifts and signs, that are no inputs."""
-    space = Forms(len(matrix[0]), max(abs(c) for row in matrix for c in row), signed(BITS))
+    space = LinearForms(len(matrix[0]), max(abs(c) for row in matrix for c in row), signed(BITS))
     return len({space.value(space.encode(row)) for row in matrix} - set(space.units))
 
 

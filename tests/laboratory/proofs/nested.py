@@ -28,7 +28,7 @@ from winogen.program.search.strategies import best_networks, in_reach
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
     from winogen.program.search.pairs import Join, Part
 
 
@@ -131,7 +131,7 @@ def simplify_2d(
     return best
 
 
-def networks_2d(left: Matrix, right: Matrix) -> list[Network]:
+def networks_2d(left: Matrix, right: Matrix) -> list[GateNetwork]:
     """Networks of the Kronecker product, some not nested, those of fewest gates first."""
     networks = {network.compact(): None for network in _blocks(left, right)}
     turned = _blocks(tuple(zip(*left)), tuple(zip(*right)))
@@ -153,7 +153,7 @@ def in_reach_2d(left: Matrix, right: Matrix | None = None) -> bool:
     return False
 
 
-def _blocks(left: Matrix, right: Matrix) -> Iterator[Network]:
+def _blocks(left: Matrix, right: Matrix) -> Iterator[GateNetwork]:
     """Networks by parts: blocks of even and odd columns by even and odd rows, then their joins."""
     (upper, joins_down), (side, joins_across) = _parts(left), _parts(right)
     width = len(right[0])

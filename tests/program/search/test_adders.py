@@ -17,7 +17,7 @@ from winogen.program.adders import adder_bits, adder_depth, adders, of_shifts
 from winogen.program.search.adders import search
 from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.exchange import exchange
-from winogen.program.search.adders.forms import Forms, signed_digits
+from winogen.program.search.adders.forms import LinearForms, signed_digits
 from winogen.program.search.adders.rebuilding import rebuild
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
@@ -109,7 +109,7 @@ def test_the_objective_of_bits_takes_no_more_of_them():
 def test_exchanges_and_rebuilding_save_adders():
     """Each of them, of what sharing pairs of digits alone finds for B^T of F(4, 3)."""
     rows = integral(cook_toom(4, 3)).bt
-    forms = Forms(len(rows[0]), max(abs(c) for row in rows for c in row), BYTE)
+    forms = LinearForms(len(rows[0]), max(abs(c) for row in rows for c in row), BYTE)
     targets = {forms.value(forms.encode(row)) for row in rows} - set(forms.units)
     start = split(forms, targets, None, random.Random(0), 0.0, 0.0)
     values = sorted(share(forms, start, random.Random(0), noise=0.0))
@@ -128,7 +128,7 @@ def test_exchanges_and_rebuilding_save_adders():
 def test_values_of_a_matrix_are_turned_into_those_of_its_transpose():
     """Adders change by the difference of rows and columns."""
     rows = integral(cook_toom(4, 3)).g
-    tall, wide = (Forms(width, 64, BYTE) for width in (len(rows[0]), len(rows)))
+    tall, wide = (LinearForms(width, 64, BYTE) for width in (len(rows[0]), len(rows)))
     columns = [wide.encode(column) for column in zip(*rows)]
     targets = {wide.value(column) for column in columns}
     rng = random.Random(0)
@@ -142,7 +142,7 @@ def test_values_of_a_matrix_are_turned_into_those_of_its_transpose():
 
 def test_rows_of_opposite_points_become_halves():
     """x + y and x - y of 1, 5/4, 25/16 and 1, -5/4, 25/16 with whole numbers."""
-    forms = Forms(3, 25, BYTE)
+    forms = LinearForms(3, 25, BYTE)
     p, q = (forms.value(forms.encode((16, sign * 20, 25))) for sign in (1, -1))
     rows = split(forms, {p, q}, None, random.Random(0), 1.0, 0.0)
     halves = {forms.value(forms.encode(row)) for row in ((16, 0, 25), (0, 5, 0))}
@@ -206,7 +206,7 @@ def test_costs_count_adders_negations_and_no_shifts():
 
 
 def test_forms_are_sums_shifts_and_signs_of_rows():
-    forms = Forms(3, 100, BYTE)
+    forms = LinearForms(3, 100, BYTE)
     p, q = forms.encode((5, -3, 0)), forms.encode((-1, 100, 7))
     assert forms.decode(p - 4 * q) == (9, -403, -28)
     assert forms.canonical(forms.encode((8, -4, 0))) == (forms.encode((-2, 1, 0)), 2, -1)

@@ -12,7 +12,7 @@ from winogen.program import adder_program, adder_program_2d
 from winogen.program.adders import adders
 from winogen.program.search.adders import search, tiles
 from winogen.program.search.adders.closure import Closure
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
 from winogen.program.widths import signed
@@ -62,7 +62,7 @@ def test_no_exchange_is_no_worse_than_columns_then_rows(monkeypatch):
 def closure():
     """Values of B^T of F(4, 3), with many sums each, and the rows."""
     rows = integral(cook_toom(4, 3)).bt
-    forms = Forms(len(rows[0]), max(abs(c) for row in rows for c in row), signed(8))
+    forms = LinearForms(len(rows[0]), max(abs(c) for row in rows for c in row), signed(8))
     targets = {forms.value(forms.encode(row)) for row in rows} - set(forms.units)
     values = set()
     for k in range(3):

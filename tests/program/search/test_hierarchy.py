@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from laboratory.proofs.nested import kronecker
 
 from winogen.program.search.equations import (
-    Product,
-    Sum,
+    ProductExpression,
+    SumExpression,
     Variable,
     additions,
     combine,
@@ -46,13 +46,23 @@ def tower(*sets):
 
 
 def test_products_by_zero_and_one_and_double_negations_go():
-    before = Sum((Product(F(0), x), Product(F(1), y), Product(F(-1), Product(F(-1), z))))
-    assert drop_trivial(before) == Sum((y, z))
-    assert drop_trivial(Product(F(2), Sum((Product(F(0), x),)))) == Sum(())
+    before = SumExpression(
+        (
+            ProductExpression(F(0), x),
+            ProductExpression(F(1), y),
+            ProductExpression(F(-1), ProductExpression(F(-1), z)),
+        )
+    )
+    assert drop_trivial(before) == SumExpression((y, z))
+    assert drop_trivial(
+        ProductExpression(F(2), SumExpression((ProductExpression(F(0), x),)))
+    ) == SumExpression(())
 
 
 def test_products_are_distributed_over_sums():
-    before = Sum((Product(F(2), Sum((x, Product(F(-3), y)))), z))
+    before = SumExpression(
+        (ProductExpression(F(2), SumExpression((x, ProductExpression(F(-3), y)))), z)
+    )
     assert expand(before) == ((2, "x"), (-6, "y"), (1, "z"))
 
 

@@ -9,7 +9,7 @@ from winogen.program import shortest_transforms
 from winogen.program.ir import Program, Statement, Term
 from winogen.program.search.candidate import PricedProgram
 from winogen.program.search.lower import NAMES, assignments, emit
-from winogen.program.search.network import ONE, Gate, Network
+from winogen.program.search.network import ONE, Gate, GateNetwork
 from winogen.program.search.passes import tidy
 from winogen.program.search.polish import polished, regrouped, settled
 
@@ -26,7 +26,7 @@ def test_dyadic_points_need_no_rounded_constant(m, points):
 def test_a_sum_is_regrouped_where_that_saves_a_rounded_constant():
     # d0 + 5/4 (3/5 d2 - d1) becomes (d0 + 3/4 d2) - 5/4 d1
     gates = (Gate(F(3, 4), 2, F(-5, 4), 1), Gate(ONE, 0, ONE, 3))
-    network = Network(3, gates, ((ONE, 4),))
+    network = GateNetwork(3, gates, ((ONE, 4),))
     candidates = [PricedProgram(network, emit(assignments(network)[0], NAMES))]
     best = polished(candidates, NAMES, "instructions")[0]
     assert best.counts.instructions <= candidates[0].counts.instructions
@@ -40,7 +40,7 @@ def test_regrouping_keeps_the_matrix_and_finds_both_orders():
         Gate(ONE, 0, F(5), 4),
         Gate(ONE, 4 + 1, F(7), 3),
     )
-    network = Network(4, gates, ((F(-1, 2), 6),))
+    network = GateNetwork(4, gates, ((F(-1, 2), 6),))
     found = list(regrouped(network))
     assert len(found) == 4 and len(set(found)) == 4
     for other in found:
@@ -49,7 +49,7 @@ def test_regrouping_keeps_the_matrix_and_finds_both_orders():
 
 def test_sums_that_others_read_stay():
     gates = (Gate(ONE, 1, ONE, 2), Gate(ONE, 0, ONE, 3))
-    assert list(regrouped(Network(3, gates, ((ONE, 4), (ONE, 3))))) == []
+    assert list(regrouped(GateNetwork(3, gates, ((ONE, 4), (ONE, 3))))) == []
 
 
 def test_scales_settle_where_constants_are_exact():
@@ -69,7 +69,7 @@ def four_gates():
         Gate(ONE, 5, ONE, 3),
         Gate(ONE, 5, -ONE, 3),
     )
-    return Network(4, gates, ((ONE, 6), (ONE, 7)))
+    return GateNetwork(4, gates, ((ONE, 6), (ONE, 7)))
 
 
 def test_terms_are_in_the_order_of_the_partner():

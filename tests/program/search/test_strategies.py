@@ -139,7 +139,7 @@ def test_the_plane_search_ends_with_many_targets(monkeypatch):
     """What it looks at is bounded, not only how many sets of points, which grow with the rows."""
     searches = []
 
-    class Counted(plane_search._Search):
+    class Counted(plane_search._PlaneSearch):
         def __init__(self):
             super().__init__()
             searches.append(self)

@@ -11,7 +11,7 @@ from random import Random
 
 from winogen.codegen.templates import environment
 from winogen.codegen.verilog.circuit import half_up
-from winogen.codegen.verilog.design import Design, Transform, filled
+from winogen.codegen.verilog.design import Design, TransformDesign, filled
 from winogen.codegen.verilog.module import Port
 
 VECTORS = 1000  # tiles of a testbench, unless there are more ends to reach
@@ -19,7 +19,7 @@ VECTORS = 1000  # tiles of a testbench, unless there are more ends to reach
 Tile = Sequence[Sequence[int]]  # rows; one for a transform along one axis
 
 
-def expected(transform: Transform, tile: Tile) -> list[list[int]]:
+def expected(transform: TransformDesign, tile: Tile) -> list[list[int]]:
     """Return what a transform makes of a tile, exactly, by its matrix."""
 
     def along(line: Sequence[int]) -> list[int]:
@@ -32,7 +32,7 @@ def expected(transform: Transform, tile: Tile) -> list[list[int]]:
     return [along(row) for row in half]
 
 
-def tiles(transform: Transform, count: int = VECTORS) -> list[Tile]:
+def tiles(transform: TransformDesign, count: int = VECTORS) -> list[Tile]:
     """Return so many tiles, or more if it takes more: ends, a 1 in each place, random ones."""
     ranges, matrix = transform.inputs, transform.matrix
     columns = range(len(ranges[0]))

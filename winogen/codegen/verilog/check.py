@@ -14,7 +14,7 @@ from winogen.codegen.verilog.words import declared, operand
 
 
 @dataclass(frozen=True)
-class Question:
+class ProofQuestion:
     """Files, the module whose assertions have to hold, and for how many cycles."""
 
     name: str
@@ -22,7 +22,7 @@ class Question:
     cycles: int
 
 
-def question(made: Design) -> Question:
+def question(made: Design) -> ProofQuestion:
     """Return what is asked of the module with a handshake: of a folded design, or around another.
 
     The passes are proven on their own. Here wires stand in their place, as what matters is only
@@ -61,7 +61,7 @@ def question(made: Design) -> Question:
     files = {f"{dut.name}.v": dut.text} | {f"{one.name}.v": _stub(one) for one in passes}
     name = f"{dut.name}_check"
     cycles = 2 * made.stages + 4 + 3 * max(in_beats, out_beats) * (1 + folded)
-    return Question(name, files | {f"{name}.v": text}, cycles)
+    return ProofQuestion(name, files | {f"{name}.v": text}, cycles)
 
 
 def _stub(module: Module) -> str:

@@ -29,7 +29,7 @@ Grid = tuple[tuple[Range, ...], ...]  # the range of every number of a tile
 
 
 @dataclass(frozen=True)
-class Transform:
+class TransformDesign:
     """What is to be built: a matrix, its program of integers, and the ranges of what it reads.
 
     ``inputs``: one row of ranges for a transform along one axis, else as many as there are inputs.
@@ -67,7 +67,7 @@ class Design:
     ``inputs`` and ``outputs`` are the ports, of a column and of a row where it is folded.
     """
 
-    transform: Transform
+    transform: TransformDesign
     protocol: str
     stages: int
     inputs: tuple[Port, ...]
@@ -81,7 +81,7 @@ class Design:
 
 
 def design(
-    transform: Transform, *, stages: int = 0, folded: bool = False, head: Sequence[str] = ()
+    transform: TransformDesign, *, stages: int = 0, folded: bool = False, head: Sequence[str] = ()
 ) -> Design:
     """Return the modules of a transform.
 
@@ -110,7 +110,7 @@ def design(
 
 
 def _passes(
-    transform: Transform, lines: Sequence[Sequence[Range]], word: str, stages: int
+    transform: TransformDesign, lines: Sequence[Sequence[Range]], word: str, stages: int
 ) -> tuple[list[Module], list[Module]]:
     """(the modules of all lines of a tile, one for each; those of them that differ)."""
     different = list(dict.fromkeys(map(tuple, lines)))
@@ -128,7 +128,7 @@ def _passes(
     return [made[different.index(tuple(line))] for line in lines], made
 
 
-def _nested(transform: Transform, stages: int, head: Sequence[str]) -> Design:
+def _nested(transform: TransformDesign, stages: int, head: Sequence[str]) -> Design:
     _, _, source, target = KINDS[transform.kind]
     half = transform.half
     columns, column_modules = _passes(transform, list(zip(*transform.inputs)), "column", stages)
@@ -199,7 +199,7 @@ def _nested(transform: Transform, stages: int, head: Sequence[str]) -> Design:
     )
 
 
-def _folded(transform: Transform, stages: int, head: Sequence[str]) -> Design:
+def _folded(transform: TransformDesign, stages: int, head: Sequence[str]) -> Design:
     _, _, source, target = KINDS[transform.kind]
     half = transform.half
 

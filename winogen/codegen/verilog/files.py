@@ -12,7 +12,7 @@ from winogen.codegen.headers import matrix_lines
 from winogen.codegen.verilog import hls
 from winogen.codegen.verilog.bench import VECTORS, bench
 from winogen.codegen.verilog.circuit import circuit
-from winogen.codegen.verilog.design import Design, Grid, Transform, design, streamed
+from winogen.codegen.verilog.design import Design, Grid, TransformDesign, design, streamed
 from winogen.errors import InvalidValue
 from winogen.fixed import adders, integral
 from winogen.program.kinds import KINDS
@@ -27,7 +27,7 @@ _WIDTH = 97  # of a line of comment
 
 
 @dataclass(frozen=True)
-class Options:
+class ModuleOptions:
     """What the modules are to be.
 
     ``bits``, ``filter_bits``: of inputs and filters. ``channels``: whose products are summed before
@@ -61,8 +61,8 @@ class Options:
 
 
 def transforms(
-    algorithm: BilinearAlgorithm, name: str, options: Options
-) -> dict[str, tuple[Transform, Rounding | None]]:
+    algorithm: BilinearAlgorithm, name: str, options: ModuleOptions
+) -> dict[str, tuple[TransformDesign, RoundingEffect | None]]:
     """Return the three transforms, and what is rounded in them: {kind: (Transform, Rounding)}.
 
     ``name``: what their modules begin with. Raises InvalidValue for irrational coefficients where
@@ -80,7 +80,7 @@ def transforms(
     programs = adders.search(matrices, bits=options.bits)
     signs = adders.signs(matrices, programs)
     matrices = adders.with_signs(matrices, signs)
-    found: dict[str, Transform] = {}
+    found: dict[str, TransformDesign] = {}
     suffix = ("_2d" if options.axes == 2 else "") + ("_folded" if options.folded else "")
     for kind, matrix in matrices.items():
         if kind == "output":
@@ -93,7 +93,7 @@ def transforms(
             bits = options.bits if kind == "input" else options.filter_bits
             n = len(matrix[0])
             inputs = ((signed(bits),) * n,) * (n if options.axes == 2 else 1)
-        found[kind] = Transform(
+        found[kind] = TransformDesign(
             f"{name}_{kind}{suffix}", kind, matrix, programs[kind], inputs, options.axes, dropped
         )
     if options.fraction is None:
@@ -125,7 +125,7 @@ def rational(value: Scalar) -> Fraction:
     return Fraction(str(sympy.N(sympy.sympify(str(value)), 60)))
 
 
-def _results(transform: Transform) -> Grid:
+def _results(transform: TransformDesign) -> Grid:
     if transform.axes == 1:
         return (transform.after(transform.inputs[0]),)
     return tuple(transform.after(row) for row in transform.half)
@@ -137,7 +137,7 @@ def _product(one: Range, two: Range, channels: int) -> Range:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class RoundingEffect:
     """What rounding does: the largest error of a result, beside the exact transform.
 
     ``coefficient``: the largest error of a coefficient.
@@ -165,7 +165,7 @@ def above(value: Fraction) -> str:
     return f"{float(Fraction(-(-value * scale // 1)) / scale):.6g}"
 
 
-def rounding(transform: Transform, exact: Iterable[Iterable[Scalar]]) -> Rounding:
+def rounding(transform: TransformDesign, exact: Iterable[Iterable[Scalar]]) -> RoundingEffect:
     """Return the error of a transform whose matrix is ``exact``, rounded."""
     scale = 1 << transform.dropped
     off = [
@@ -193,11 +193,11 @@ def rounding(transform: Transform, exact: Iterable[Iterable[Scalar]]) -> Roundin
         columns = [after(column, none) for column in zip(*transform.inputs)]
         passed = zip(transform.half, zip(*columns))
         found = [error for line, errors in passed for error in after(line, errors)]
-    return Rounding(max(max(row) for row in off), max(found))
+    return RoundingEffect(max(max(row) for row in off), max(found))
 
 
 def designs(
-    algorithm: BilinearAlgorithm, name: str, command: str, options: Options
+    algorithm: BilinearAlgorithm, name: str, command: str, options: ModuleOptions
 ) -> dict[str, Design]:
     """Return the designs of the three transforms: {kind: Design}.
 
@@ -221,7 +221,10 @@ def designs(
 
 
 def _head(
-    algorithm: BilinearAlgorithm, transform: Transform, rounded: Rounding | None, command: str
+    algorithm: BilinearAlgorithm,
+    transform: TransformDesign,
+    rounded: RoundingEffect | None,
+    command: str,
 ) -> list[str]:
     symbol = KINDS[transform.kind].symbol
     origin = ", ".join(map(str, algorithm.moduli or algorithm.points or ()))
@@ -240,7 +243,7 @@ def _head(
     return lines
 
 
-def header(algorithm: BilinearAlgorithm, name: str, command: str, options: Options) -> str:
+def header(algorithm: BilinearAlgorithm, name: str, command: str, options: ModuleOptions) -> str:
     """Return the C++ header for high-level synthesis; arguments and errors as of `designs`."""
     algorithm.verify()
     made = transforms(algorithm, f"winogen_{name}", options)

@@ -13,7 +13,7 @@ from winogen.codegen.ctext import Factor, infix, routine
 from winogen.codegen.headers import TITLES_2D
 from winogen.codegen.templates import environment
 from winogen.codegen.verilog.circuit import Cases, circuit
-from winogen.codegen.verilog.design import Transform, filled
+from winogen.codegen.verilog.design import TransformDesign, filled
 from winogen.program.kinds import KINDS
 from winogen.program.widths import Range
 
@@ -26,7 +26,7 @@ _USAGE = (
 )
 
 
-def render(made: Mapping[str, Transform], head: Sequence[str], name: str) -> str:
+def render(made: Mapping[str, TransformDesign], head: Sequence[str], name: str) -> str:
     """Return the header of the three transforms; the same arguments give the same bytes.
 
     ``name``: what its functions begin with. ``head``: lines of comment, before how to use it.
@@ -49,12 +49,12 @@ def render(made: Mapping[str, Transform], head: Sequence[str], name: str) -> str
     return text
 
 
-def _found(transform: Transform, cases: Cases) -> dict[str, Range]:
+def _found(transform: TransformDesign, cases: Cases) -> dict[str, Range]:
     made = circuit(transform.program, KINDS[transform.kind].target, transform.dropped)
     return made.ranges(cases)
 
 
-def _function(transform: Transform, name: str, cases: Cases) -> dict[str, Any]:
+def _function(transform: TransformDesign, name: str, cases: Cases) -> dict[str, Any]:
     _, symbol, source, target = KINDS[transform.kind]
     made = circuit(transform.program, target, transform.dropped)
     found = made.ranges(cases)
@@ -88,7 +88,7 @@ def _wide(term: Any, width: int) -> str:
     return f"({value} << {term.shift})" if term.shift else value
 
 
-def _tile(transform: Transform) -> dict[str, Any]:
+def _tile(transform: TransformDesign) -> dict[str, Any]:
     _, _, source, target = KINDS[transform.kind]
     columns, rows = tuple(zip(*transform.inputs)), transform.half
     first, second = _found(transform, columns), _found(transform, rows)

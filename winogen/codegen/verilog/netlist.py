@@ -199,7 +199,7 @@ _SIGNS = {"$add": (1, 1), "$sub": (1, -1), "$neg": (-1,), "$pos": (1,)}  # of op
 
 
 @dataclass(frozen=True)
-class Claim:
+class ModuleClaim:
     """What a module without a handshake should be: outputs as forms of inputs, and when."""
 
     module: Module
@@ -207,21 +207,21 @@ class Claim:
     forms: tuple[_Form, ...]
 
 
-def claims(made: Design) -> list[Claim]:
+def claims(made: Design) -> list[ModuleClaim]:
     """Return what is to be proven of the modules of a design: of the whole, or of both passes."""
     transform = made.transform
     line = _lines(1, len(transform.inputs))[0]
     if made.protocol == "folded":
         cases = tuple(zip(*transform.inputs)), transform.half
         forms = tuple(_along(transform.matrix, transform.dropped, line))
-        return [Claim(module, case, forms) for module, case in zip(made.modules, cases)]
+        return [ModuleClaim(module, case, forms) for module, case in zip(made.modules, cases)]
     grid = _lines(len(transform.inputs), len(transform.inputs[0]))
     if transform.axes == 2:
         columns = [_along(transform.matrix, transform.dropped, column) for column in zip(*grid)]
         grid = [list(row) for row in zip(*columns)]
     rows = [_along(transform.matrix, transform.dropped, row) for row in grid]
     case = [one for row in transform.inputs for one in row]
-    return [Claim(made.modules[-1], (case,), tuple(form for row in rows for form in row))]
+    return [ModuleClaim(made.modules[-1], (case,), tuple(form for row in rows for form in row))]
 
 
 def _lines(rows: int, columns: int) -> list[list[_Form]]:
@@ -233,7 +233,7 @@ def _along(matrix: Matrix, dropped: int, line: Sequence[_Form]) -> list[_Form]:
     return [_without(one, dropped) for one in forms]
 
 
-def prove(claim: Claim, document: Mapping[str, Any]) -> int:
+def prove(claim: ModuleClaim, document: Mapping[str, Any]) -> int:
     """Prove that a netlist is what is claimed of it: its matrix, its widths, its cycles.
 
     ``document``: the JSON of Yosys after `SCRIPT`. Returns how many adders it has. Raises
@@ -270,4 +270,4 @@ def _check_output(netlist: _Netlist, port: Port, form: _Form, made: Module) -> N
         raise VerificationError(f"output {port.name} is {netlist.range(form)}, not {port.range}")
 
 
-__all__ = ["SCRIPT", "Claim", "claims", "prove"]
+__all__ = ["SCRIPT", "ModuleClaim", "claims", "prove"]

@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Batch:
+class CandidateBatch:
     """Candidates of one kind, one per index of the first axis."""
 
     linear: np.ndarray  # (B, L) finite points
@@ -30,7 +30,7 @@ class Matrices:
     bt: np.ndarray
 
 
-def matrices(m: int, r: int, batch: Batch) -> Matrices:
+def matrices(m: int, r: int, batch: CandidateBatch) -> Matrices:
     """Return the matrices of F(m, r) for every candidate of ``batch``."""
     n = m + r - 1
     count, points = batch.linear.shape
@@ -67,7 +67,7 @@ def matrices(m: int, r: int, batch: Batch) -> Matrices:
     return Matrices(np.stack(at, -1), np.stack(g, 1), np.stack(bt, 1))
 
 
-def _cofactors(batch: Batch, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _cofactors(batch: CandidateBatch, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (the product of all factors but each, the product of all), lowest powers first.
 
     Opposite points must stand side by side: then coefficients that are 0 come out as exactly 0.

@@ -17,7 +17,7 @@ import numpy as np
 
 from winogen.algebra.points import INFINITY
 from winogen.errors import InvalidValue
-from winogen.numerics.search.batch import Batch
+from winogen.numerics.search.batch import CandidateBatch
 from winogen.numerics.search.candidate import Candidate, root_text
 
 
@@ -119,7 +119,7 @@ class Structure:
         """The values of every slot."""
         return [SLOTS[name].grid(height) for name in self.slots]
 
-    def batch(self, values: list[tuple]) -> Batch:
+    def batch(self, values: list[tuple]) -> CandidateBatch:
         """Candidates, one per tuple of values, for ``matrices``."""
         linear, quadratic = [], []
         for one in values:
@@ -134,7 +134,7 @@ class Structure:
             linear.append(points)
             quadratic.append(moduli)
         count = len(values)
-        return Batch(
+        return CandidateBatch(
             np.array(linear).reshape(count, -1),
             np.array(quadratic, float).reshape(count, -1, 2),
             self.infinity,

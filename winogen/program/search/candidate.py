@@ -13,13 +13,13 @@ from winogen.program.search.scales import size
 
 if TYPE_CHECKING:
     from winogen.program.ir import Program
-    from winogen.program.search.network import Network
+    from winogen.program.search.network import GateNetwork
 
 
 class PricedProgram:
     """A program that computes the matrix (up to scales, where scales are free) and its costs."""
 
-    def __init__(self, network: Network | None, lowered: Lowered) -> None:
+    def __init__(self, network: GateNetwork | None, lowered: Lowered) -> None:
         self._network, self.lowered = network, lowered
         self.program = lowered.program
         self.counts = self.program.counts()
@@ -30,7 +30,7 @@ class PricedProgram:
         return cls(None, Lowered(program, (), ()))
 
     @property
-    def network(self) -> Network:
+    def network(self) -> GateNetwork:
         """The network that the program was made from."""
         assert self._network is not None
         return self._network

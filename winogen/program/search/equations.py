@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ONE = Fraction(1)
 
-Expression: TypeAlias = "Variable | Product | Sum"
+Expression: TypeAlias = "Variable | ProductExpression | SumExpression"
 Equation: TypeAlias = "tuple[Group, ...]"
 Summand: TypeAlias = "tuple[Scalar, str]"  # constant, name of a variable
 
@@ -31,14 +31,14 @@ class Variable(NamedTuple):
     name: str
 
 
-class Product(NamedTuple):
+class ProductExpression(NamedTuple):
     """A constant times an expression; a negation is the constant -1."""
 
     constant: Scalar
     factor: Expression
 
 
-class Sum(NamedTuple):
+class SumExpression(NamedTuple):
     """A sum of expressions; no terms at all is zero."""
 
     terms: tuple[Expression, ...]
@@ -86,8 +86,10 @@ def nested_equations(left: Rows, right: Rows, inputs: str = "x") -> list[Equatio
     return result
 
 
-def _dot(constants: Iterable[Any], expressions: Iterable[Expression]) -> Sum:
-    return Sum(tuple(Product(exact(c), e) for c, e in zip(constants, expressions)))
+def _dot(constants: Iterable[Any], expressions: Iterable[Expression]) -> SumExpression:
+    return SumExpression(
+        tuple(ProductExpression(exact(c), e) for c, e in zip(constants, expressions))
+    )
 
 
 def simplified(expression: Expression) -> Equation:
@@ -116,18 +118,22 @@ def drop_trivial(expression: Expression) -> Expression:
     """
     if isinstance(expression, Variable):
         return expression
-    if isinstance(expression, Sum):
+    if isinstance(expression, SumExpression):
         terms = [drop_trivial(term) for term in expression.terms]
-        terms = [term for term in terms if term != Sum(())]
-        return terms[0] if len(terms) == 1 else Sum(tuple(terms))
+        terms = [term for term in terms if term != SumExpression(())]
+        return terms[0] if len(terms) == 1 else SumExpression(tuple(terms))
     factor = drop_trivial(expression.factor)
-    if expression.constant == 0 or factor == Sum(()):
-        return Sum(())
+    if expression.constant == 0 or factor == SumExpression(()):
+        return SumExpression(())
     if expression.constant == 1:
         return factor
-    if expression.constant == -1 and isinstance(factor, Product) and factor.constant == -1:
+    if (
+        expression.constant == -1
+        and isinstance(factor, ProductExpression)
+        and factor.constant == -1
+    ):
         return factor.factor
-    return Product(expression.constant, factor)
+    return ProductExpression(expression.constant, factor)
 
 
 def expand(expression: Expression) -> tuple[Summand, ...]:
@@ -137,7 +143,7 @@ def expand(expression: Expression) -> tuple[Summand, ...]:
     """
     if isinstance(expression, Variable):
         return ((ONE, expression.name),)
-    if isinstance(expression, Sum):
+    if isinstance(expression, SumExpression):
         return tuple(term for part in expression.terms for term in expand(part))
     return tuple((expression.constant * c, name) for c, name in expand(expression.factor))
 

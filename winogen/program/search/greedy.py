@@ -16,10 +16,10 @@ from winogen.program.search.network import ONE, Builder
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
 
 
-def greedy(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[Network]:
+def greedy(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[GateNetwork]:
     """The distinct networks found by ``tries`` runs that differ in how ties are broken.
 
     >>> from fractions import Fraction as F
@@ -30,7 +30,7 @@ def greedy(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[Network]:
     table = _Ratios()
     rows = [{j: table.number(c) for j, c in enumerate(row) if c != 0} for row in matrix]
     width = len(matrix[0])
-    networks: dict[Network, None] = {}
+    networks: dict[GateNetwork, None] = {}
     for attempt in range(tries):
         network = _run(
             [dict(row) for row in rows], width, table, random.Random(f"{seed}/{attempt}")
@@ -60,7 +60,7 @@ class _Ratios:
         return self._quotients[p, q]
 
 
-def _run(rows: list[dict[int, int]], width: int, table: _Ratios, rng: random.Random) -> Network:
+def _run(rows: list[dict[int, int]], width: int, table: _Ratios, rng: random.Random) -> GateNetwork:
     shared: Counter[tuple[int, int, int]] = Counter()
     for row in rows:
         shared.update(_pairs(row, table))

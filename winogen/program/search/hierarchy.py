@@ -22,7 +22,7 @@ from winogen.program.search.network import ONE, Builder
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix
     from winogen.program.search.equations import Equation
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
 
 Variables: TypeAlias = frozenset[tuple[str, int]]  # names and signs
 
@@ -83,7 +83,7 @@ def _sorted(sets: Iterable[Variables]) -> list[Variables]:
     return sorted(sets, key=lambda s: (-len(s), sorted(s)))
 
 
-def hierarchy_network(equations: Sequence[Equation], names: Sequence[str]) -> Network:
+def hierarchy_network(equations: Sequence[Equation], names: Sequence[str]) -> GateNetwork:
     """The network that computes ``equations`` of the variables ``names`` with their hierarchy."""
     tower = levels(group.variables for equation in equations for group in equation)
     build = Builder(len(names))
@@ -121,7 +121,7 @@ def hierarchy_network(equations: Sequence[Equation], names: Sequence[str]) -> Ne
     return build.network(outputs)
 
 
-def hierarchy(matrix: Matrix) -> list[Network]:
+def hierarchy(matrix: Matrix) -> list[GateNetwork]:
     """The strategy for matrices: one network, by the hierarchy of its rows."""
     names = [f"x{j}" for j in range(len(matrix[0]))]
     return [hierarchy_network(matrix_equations(matrix, "x"), names)]

@@ -41,7 +41,7 @@ from winogen.program.search.network import ONE, Builder
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
 
 Combination: TypeAlias = tuple[list[Point], list[int]]  # points and their constants
 
@@ -51,7 +51,7 @@ _SLACK = 1  # gates more than the fewest so far that a run may need: others may 
 _HEAT = (0, 0, 0, 0.5)
 
 
-def incidence(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[Network]:
+def incidence(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[GateNetwork]:
     """The distinct networks found in ``tries`` runs; empty when an entry is irrational.
 
     >>> F = Fraction
@@ -254,7 +254,7 @@ def _choose(
 
 def network_of(
     nodes: Sequence[Point], width: int, matrix: Matrix, points: Sequence[Point | None]
-) -> Network:
+) -> GateNetwork:
     """Gates that draw the points in their order; the first line found through each is taken."""
     build = Builder(width)
     signal: dict[Point, Signal] = {point: (ONE, j) for j, point in enumerate(nodes[:width])}

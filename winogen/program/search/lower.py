@@ -18,7 +18,7 @@ from winogen.program.search.scales import Assignment, ScaleProblem, tie
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
     from winogen.program.search.geometry import Key
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
 
 Named: TypeAlias = tuple[Fraction, str]  # a sign and the name of a value
 
@@ -48,7 +48,7 @@ class Lowered(NamedTuple):
 
 
 def lower(
-    network: Network,
+    network: GateNetwork,
     names: Names = NAMES,
     free_outputs: bool = False,
     free_inputs: bool = False,
@@ -70,7 +70,7 @@ def lower(
 
 
 def assignments(
-    network: Network,
+    network: GateNetwork,
     free_outputs: bool = False,
     free_inputs: bool = False,
     tries: int = 24,
@@ -94,7 +94,7 @@ def assignments(
     return sorted(cheapest, key=lambda assignment: assignment.cost)
 
 
-def statements(network: Network, tries: int = 4, seed: int = 0) -> int:
+def statements(network: GateNetwork, tries: int = 4, seed: int = 0) -> int:
     """Of how many statements the programs are that ``lower`` finds, signs of outputs aside."""
     attempts = _attempts(network, False, False, seed)
     return min(attempts[attempt].cost[0] for attempt in range(tries))
@@ -119,7 +119,7 @@ class _Attempts(dict[int, Assignment]):
 
 
 @lru_cache(maxsize=256)
-def _attempts(network: Network, free_outputs: bool, free_inputs: bool, seed: int) -> _Attempts:
+def _attempts(network: GateNetwork, free_outputs: bool, free_inputs: bool, seed: int) -> _Attempts:
     return _Attempts(ScaleProblem(network, free_outputs, free_inputs), seed)
 
 

@@ -33,7 +33,7 @@ class Gate(NamedTuple):
     y: int
 
 
-class Network(NamedTuple):
+class GateNetwork(NamedTuple):
     """Gates in an order in which they can run; outputs are ``(constant, node)``, None for zero."""
 
     width: int
@@ -98,7 +98,9 @@ class Network(NamedTuple):
             for out in self.outputs
         )
 
-    def scaled(self, outputs: Sequence[Scalar], inputs: Sequence[Scalar] | None = None) -> Network:
+    def scaled(
+        self, outputs: Sequence[Scalar], inputs: Sequence[Scalar] | None = None
+    ) -> GateNetwork:
         """The network whose outputs, and inputs if given, are multiplied by these factors."""
         factor: list[Scalar] = [*(inputs or [ONE] * self.width), *[ONE] * len(self.gates)]
         gates = [Gate(a * factor[x], x, b * factor[y], y) for a, x, b, y in self.gates]
@@ -106,9 +108,9 @@ class Network(NamedTuple):
             None if out is None else (scale * out[0] * factor[out[1]], out[1])
             for scale, out in zip(outputs, self.outputs)
         ]
-        return Network(self.width, tuple(gates) if inputs else self.gates, tuple(results))
+        return GateNetwork(self.width, tuple(gates) if inputs else self.gates, tuple(results))
 
-    def transposed(self) -> Network:
+    def transposed(self) -> GateNetwork:
         """The network of the transposed matrix: every edge turned round (as FFTW's genfft does).
 
         What was read twice is now a sum and the other way round, so the number of gates changes
@@ -131,7 +133,7 @@ class Network(NamedTuple):
                 arriving[y].append((b * total[0], total[1]))
         return build.network(value)
 
-    def compact(self) -> Network:
+    def compact(self) -> GateNetwork:
         """The same outputs with every linear form computed once, up to scale, if it is needed."""
         build = Builder(self.width)
         # form up to scale -> its scale where it was met first, new node
@@ -230,14 +232,14 @@ class Builder:
             total = self.add(total, signal)
         return total
 
-    def embed(self, network: Network, signals: Iterable[Signal | None]) -> list[Signal | None]:
+    def embed(self, network: GateNetwork, signals: Iterable[Signal | None]) -> list[Signal | None]:
         """The outputs of ``network`` applied to ``signals``, as signals of this builder."""
         value = list(signals)
         for a, x, b, y in network.gates:
             value.append(self.add(_times(a, value[x]), _times(b, value[y])))
         return [None if out is None else _times(out[0], value[out[1]]) for out in network.outputs]
 
-    def network(self, outputs: Sequence[Signal | None]) -> Network:
+    def network(self, outputs: Sequence[Signal | None]) -> GateNetwork:
         """The finished network, without the gates that no output needs."""
         needed = {out[1] for out in outputs if out is not None}
         for node in reversed(range(self.width, self.width + len(self.gates))):
@@ -251,4 +253,4 @@ class Builder:
                 number[self.width + k] = self.width + len(gates)
                 gates.append(Gate(a, number[x], b, number[y]))
         kept = tuple(None if out is None else (out[0], number[out[1]]) for out in outputs)
-        return Network(self.width, tuple(gates), kept)
+        return GateNetwork(self.width, tuple(gates), kept)

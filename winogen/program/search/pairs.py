@@ -20,7 +20,7 @@ from winogen.program.search.network import ONE, Builder
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
 
 Part: TypeAlias = "tuple[Sequence[int], Sequence[tuple[Scalar, ...]]]"  # columns, rows on them
 Join: TypeAlias = "tuple[Scalar, int, int]"  # constant, part, index of a row in the part
@@ -96,8 +96,8 @@ def split(matrix: Matrix) -> tuple[list[Part], list[list[Join]]] | None:
 
 
 def join(
-    width: int, parts: list[Part], networks: list[Network], joins: list[list[Join]]
-) -> Network:
+    width: int, parts: list[Part], networks: list[GateNetwork], joins: list[list[Join]]
+) -> GateNetwork:
     """The network of the whole from one network per part (see ``split``)."""
     build = Builder(width)
     value = []

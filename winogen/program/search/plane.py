@@ -18,7 +18,7 @@ from winogen.program.search.incidence import network_of
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix
-    from winogen.program.search.network import Network
+    from winogen.program.search.network import GateNetwork
 
 # Per number of drawn points: sets of points looked at, and lines that are held against a target or
 # cross another one. Without the second, many targets would take hours.
@@ -28,7 +28,7 @@ _DRAWN = 3  # points drawn at most; where more are needed, chance does better th
 _WANTED = 12  # networks to find before stopping
 
 
-def plane(matrix: Matrix) -> list[Network]:
+def plane(matrix: Matrix) -> list[GateNetwork]:
     """Networks of few gates for a rational matrix of three columns; empty for any other.
 
     >>> from fractions import Fraction as F
@@ -44,7 +44,7 @@ def plane(matrix: Matrix) -> list[Network]:
     basis: list[Point] = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
     targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]
     for drawn in range(_DRAWN + 1):
-        search = _Search()
+        search = _PlaneSearch()
         search.extend([], set(), basis, targets, drawn)
         if search.drawings:
             networks = [network_of(nodes, 3, matrix, points) for nodes in search.drawings]
@@ -52,7 +52,7 @@ def plane(matrix: Matrix) -> list[Network]:
     return []
 
 
-class _Search:
+class _PlaneSearch:
     def __init__(self) -> None:
         self.drawings: list[list[Point]] = []  # points that reach all targets, in order
         self.seen: set[frozenset[Point]] = set()

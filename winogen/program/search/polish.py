@@ -24,7 +24,7 @@ from winogen.program.search.scales import CLOSE, Assignment, size
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
     from winogen.program.search.lower import Names
-    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.network import GateNetwork, Signal
     from winogen.program.search.scales import ScaleProblem
 
 _VARIANTS = 100  # orders of sums looked at
@@ -48,7 +48,7 @@ def polished(ranking: Sequence[PricedProgram], names: Names, objective: str) -> 
         worse = c.growth > limit or c.depth > deepest
         return worse, cost(c)[0], c.constants[0], c.depth, c.constants[1]
 
-    def of(network: Network, tries: int, starts: int) -> list[PricedProgram]:
+    def of(network: GateNetwork, tries: int, starts: int) -> list[PricedProgram]:
         cheapest = assignments(network, tries=tries)[:starts]
         return [PricedProgram(network, emit(settled(item), names)) for item in cheapest]
 
@@ -135,7 +135,7 @@ def _roughness(constants: Sequence[Scalar]) -> tuple[int, float]:
     return sum(not is_exact(c) for c in constants), size(constants)
 
 
-def regrouped(network: Network) -> Iterator[Network]:
+def regrouped(network: GateNetwork) -> Iterator[GateNetwork]:
     """Networks with one sum of three terms in another order: x + (u + w) as (x + u) + w.
 
     That costs nothing where nobody else reads the sum (u + w).
@@ -153,8 +153,8 @@ def regrouped(network: Network) -> Iterator[Network]:
 
 
 def _moved(
-    network: Network, k: int, node: int, first: tuple[Scalar, int, Scalar, int], last: Signal
-) -> Network:
+    network: GateNetwork, k: int, node: int, first: tuple[Scalar, int, Scalar, int], last: Signal
+) -> GateNetwork:
     """Gate ``k`` as ``first`` plus ``last``; the ``node`` that it read so far becomes ``first``."""
     width = network.width
     # The node moves to just before gate k, those in between one place to the front.

@@ -20,7 +20,7 @@ from winogen.program.search.strategies import FAST, strategy
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
-    from winogen.program.search.network import Network
+    from winogen.program.search.network import GateNetwork
 
 _FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
 _NETWORKS, _FINALISTS = 10, 3
@@ -76,7 +76,7 @@ def candidates(
     )
     chosen = chosen[:networks]
 
-    def lowered(network: Network, tries: int) -> list[PricedProgram]:
+    def lowered(network: GateNetwork, tries: int) -> list[PricedProgram]:
         return lowered_candidates(network, names, free_outputs, free_inputs, tries)
 
     first = {network: min(map(cost, lowered(network, early))) for network in chosen}
@@ -104,12 +104,14 @@ def _check_range(matrix: Matrix) -> None:
 
 
 @lru_cache(maxsize=64)
-def networks_of(matrix: Matrix, strategies: tuple[str, ...]) -> tuple[tuple[Network, float], ...]:
+def networks_of(
+    matrix: Matrix, strategies: tuple[str, ...]
+) -> tuple[tuple[GateNetwork, float], ...]:
     """Pairs of each network that the named strategies find and its growth of errors.
 
     Kept, because the same matrix is searched again and again, with scales fixed and free.
     """
-    networks: dict[Network, None] = {}
+    networks: dict[GateNetwork, None] = {}
     for name in strategies:
         for network in strategy(name)(matrix):
             networks.setdefault(network.compact(), None)
@@ -126,7 +128,7 @@ def _careful_growth(matrix: Matrix) -> float:
 
 
 def lowered_candidates(
-    network: Network,
+    network: GateNetwork,
     names: Names,
     free_outputs: bool = False,
     free_inputs: bool = False,

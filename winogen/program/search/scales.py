@@ -33,7 +33,7 @@ from winogen.program.search.geometry import (
     pivot_of,
     point_of,
 )
-from winogen.program.search.network import ONE, Network, Signal
+from winogen.program.search.network import ONE, GateNetwork, Signal
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
@@ -67,7 +67,7 @@ class ScaleProblem:
     to it is fixed.
     """
 
-    def __init__(self, network: Network, free_outputs: bool, free_inputs: bool) -> None:
+    def __init__(self, network: GateNetwork, free_outputs: bool, free_inputs: bool) -> None:
         self.network, self.width = network, network.width
         self.free_outputs, self.free_inputs = free_outputs, free_inputs
         self.count = network.width + len(network.gates)
@@ -107,7 +107,7 @@ class ScaleProblem:
 
 @lru_cache(maxsize=256)
 def _choices(width: int, gates: tuple[Gate, ...]) -> list[list[Choice]]:
-    forms = Network(width, gates, ()).forms()
+    forms = GateNetwork(width, gates, ()).forms()
     points = [cast(Point, point_of(form)) for form in forms]  # none is zero
     all_rational = all(map(is_rational, points))
     through = modulo if all_rational else modulo_any

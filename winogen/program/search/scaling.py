@@ -22,7 +22,7 @@ from winogen.program.search.rank import candidates, scheduled
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.algebra.scalar import Matrix, Scalar
-    from winogen.program.search.network import Network
+    from winogen.program.search.network import GateNetwork
 
 ERROR_LIMIT = 1.75
 # Transforms that run for every tile -> which of their scales are free, and names.
@@ -154,7 +154,7 @@ def _refined(
     first: PricedProgram,
     last: PricedProgram,
     pool: list[tuple[Scalar, ...]],
-    filters: tuple[Network, ...],
+    filters: tuple[GateNetwork, ...],
     objective: str,
 ) -> PricedProgram:
     """An input program that is as good as ``first`` and makes the filter transform cheaper.
@@ -189,12 +189,12 @@ def _refined(
     return first
 
 
-def _filter_networks(matrix: Matrix, objective: str) -> tuple[Network, ...]:
+def _filter_networks(matrix: Matrix, objective: str) -> tuple[GateNetwork, ...]:
     networks = dict.fromkeys(candidate.network for candidate in candidates(matrix, objective))
     return tuple(networks)[:2]
 
 
-def _filter_cost(networks: tuple[Network, ...], factors: Sequence[Scalar]) -> int:
+def _filter_cost(networks: tuple[GateNetwork, ...], factors: Sequence[Scalar]) -> int:
     """The fewest statements of the filter transform when its rows are multiplied by ``factors``."""
     return min(statements(network.scaled(factors)) for network in networks)
 

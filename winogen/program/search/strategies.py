@@ -18,7 +18,7 @@ from winogen.program.search import pairs
 from winogen.program.search.greedy import greedy
 from winogen.program.search.hierarchy import hierarchy
 from winogen.program.search.incidence import incidence
-from winogen.program.search.network import ONE, Builder, Network
+from winogen.program.search.network import ONE, Builder, GateNetwork
 from winogen.program.search.plane import plane
 from winogen.program.summation import huffman_sums
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from winogen.algebra.scalar import Matrix, Scalar
     from winogen.program.search.network import Signal
 
-Strategy: TypeAlias = "Callable[[Matrix], list[Network]]"
+Strategy: TypeAlias = "Callable[[Matrix], list[GateNetwork]]"
 Function = TypeVar("Function", bound="Strategy")
 
 STRATEGIES: dict[str, Strategy] = {}
@@ -56,7 +56,7 @@ def strategy(name: str) -> Strategy:
 
 
 @register_strategy("direct")
-def direct(matrix: Matrix) -> list[Network]:
+def direct(matrix: Matrix) -> list[GateNetwork]:
     """Every row on its own, from left to right: what a reader of the matrix would write.
 
     Also as balanced sums, and as sums from the smallest constants on, which keep rounding errors
@@ -95,24 +95,24 @@ _ROWS, _WIDE_ROWS = 13, 24  # more are not searched for
 
 
 @register_strategy("incidence")
-def search(matrix: Matrix, runs: Mapping[int, int] = _RUNS, most: int = _ROWS) -> list[Network]:
+def search(matrix: Matrix, runs: Mapping[int, int] = _RUNS, most: int = _ROWS) -> list[GateNetwork]:
     """``incidence`` where a matrix is small enough for it."""
     reduced = _Reduced(matrix)
     if not reduced.rows:
-        return [reduced.restore(Network(reduced.width, (), ()))]
+        return [reduced.restore(GateNetwork(reduced.width, (), ()))]
     tries = runs.get(reduced.width, 0) if len(reduced.rows) <= most else 0
     return [reduced.restore(network) for network in _search(tuple(reduced.rows), tries)]
 
 
 @lru_cache(maxsize=256)
-def _search(rows: Matrix, tries: int) -> list[Network]:
+def _search(rows: Matrix, tries: int) -> list[GateNetwork]:
     """Kept, because rows that differ by factors only are the same rows here."""
     networks = plane(rows) if len(rows[0]) == 3 else []
     return networks or (incidence(rows, tries) if tries else [])
 
 
 @register_strategy("wide")
-def wide(matrix: Matrix) -> list[Network]:
+def wide(matrix: Matrix) -> list[GateNetwork]:
     """The incidence search for matrices of up to 16 columns, which takes seconds."""
     return search(matrix, _WIDE_RUNS, _WIDE_ROWS)
 
@@ -124,7 +124,7 @@ def in_reach(matrix: Matrix) -> bool:
 
 
 @register_strategy("pairs")
-def paired(matrix: Matrix) -> list[Network]:
+def paired(matrix: Matrix) -> list[GateNetwork]:
     """Even and odd part apart (``pairs``), each by the best other way."""
     halves = pairs.split(matrix)
     if halves is None:
@@ -140,7 +140,7 @@ def paired(matrix: Matrix) -> list[Network]:
 
 
 @register_strategy("transposed")
-def transposed(matrix: Matrix) -> list[Network]:
+def transposed(matrix: Matrix) -> list[GateNetwork]:
     """The other strategies on the transposed matrix, turned back as genfft does with networks."""
     columns = tuple(zip(*matrix))
     networks = best_networks(columns, ("greedy", "incidence", "pairs"))
@@ -148,23 +148,23 @@ def transposed(matrix: Matrix) -> list[Network]:
 
 
 @lru_cache(maxsize=256)
-def best_networks(matrix: Matrix, names: tuple[str, ...]) -> tuple[Network, ...]:
+def best_networks(matrix: Matrix, names: tuple[str, ...]) -> tuple[GateNetwork, ...]:
     """The networks of fewest gates by any of the named strategies, a handful.
 
     Of equally many gates the networks that add least rounding error. Some with more gates are kept,
     because cancellation may save gates and cost accuracy.
     """
-    networks: dict[Network, None] = {}
+    networks: dict[GateNetwork, None] = {}
     for name in names:
         for network in STRATEGIES[name](matrix):
             networks.setdefault(network.compact(), None)
     return tuple(select(networks))
 
 
-def select(networks: Iterable[Network]) -> list[Network]:
+def select(networks: Iterable[GateNetwork]) -> list[GateNetwork]:
     """See ``best_networks``."""
     scored = [(len(n.gates), round(network_growth(n), 3), k, n) for k, n in enumerate(networks)]
-    kept: list[Network] = []
+    kept: list[GateNetwork] = []
     least = math.inf
     fewest = min(scored)[0]
     for gates, growth, _, network in sorted(scored):
@@ -218,7 +218,7 @@ class _Reduced:
                 self.rows.append(form)
             self.places.append((lead, index[form], 0))
 
-    def restore(self, network: Network) -> Network:
+    def restore(self, network: GateNetwork) -> GateNetwork:
         """The network of the full matrix from one of ``rows``."""
         build = Builder(self.full_width)
         inner = build.embed(network, [(ONE, j) for j in self.columns])

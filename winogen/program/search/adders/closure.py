@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 
 Sums: TypeAlias = Mapping[int, Collection[tuple[int, int]]]
 
@@ -13,7 +13,7 @@ Sums: TypeAlias = Mapping[int, Collection[tuple[int, int]]]
 class Closure:
     """Values and all ways to add two of them, inputs included, to make a third."""
 
-    def __init__(self, forms: Forms, values: Iterable[int] = ()) -> None:
+    def __init__(self, forms: LinearForms, values: Iterable[int] = ()) -> None:
         self.forms = forms
         made = dict.fromkeys(values)
         for unit in forms.units:

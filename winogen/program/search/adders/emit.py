@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.search.adders.closure import Closure
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.lower import Names
 from winogen.program.search.passes import rename, tidy
 
@@ -26,7 +26,7 @@ class _Sum(NamedTuple):
 
 
 def emit(
-    forms: Forms,
+    forms: LinearForms,
     rows: Sequence[int],
     values: Collection[int],
     depth: int | None,
@@ -80,7 +80,7 @@ def _sums(closure: Closure, level: dict[int, int], value: int) -> list[_Sum]:
     return sorted(one for one in found if one.a != one.b) or sorted(found)
 
 
-def _as_computed(forms: Forms, row: int, signs: dict[int, int]) -> int:
+def _as_computed(forms: LinearForms, row: int, signs: dict[int, int]) -> int:
     """A row with the sign of the value that it is a multiple of."""
     if not row:
         return row
@@ -89,7 +89,7 @@ def _as_computed(forms: Forms, row: int, signs: dict[int, int]) -> int:
 
 
 def _signs(
-    forms: Forms,
+    forms: LinearForms,
     order: Sequence[int],
     chosen: dict[int, _Sum],
     start: dict[int, list[int]],
@@ -132,7 +132,7 @@ def _signs(
 
 
 def _spelled(
-    forms: Forms,
+    forms: LinearForms,
     rows: Sequence[int],
     order: Sequence[int],
     chosen: dict[int, _Sum],

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Collection
 
 from winogen.program.search.adders.closure import Closure, further
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 
 Weight = Callable[[int], int]  # what a value costs
 _LOOKS = 300  # multiples of members that are subtracted from a value to find what it lacks
@@ -46,7 +46,7 @@ def _keep(closure: Closure, level: Collection[int]) -> None:
 class _Reach:
     """All sums of two members of a set, which grows and shrinks: value -> pairs of members."""
 
-    def __init__(self, forms: Forms, closure: Closure) -> None:
+    def __init__(self, forms: LinearForms, closure: Closure) -> None:
         self.forms = forms
         self.closure = closure
         self.pairs: dict[int, list[tuple[int, int]]] = {}

@@ -33,7 +33,7 @@ def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
     return tuple(digits)
 
 
-class Forms:
+class LinearForms:
     """Forms of so many inputs with coefficients up to ``largest``.
 
     >>> forms = Forms(2, 8, Range(-128, 127))

@@ -11,13 +11,13 @@ from collections.abc import Collection
 
 from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.exchange import Weight, prune
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.adders.sharing import Digit, share
 from winogen.program.search.adders.splitting import bounded, chain
 
 
 def rebuild(
-    forms: Forms,
+    forms: LinearForms,
     values: list[int],
     targets: Collection[int],
     depth: int | None,

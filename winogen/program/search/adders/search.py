@@ -14,7 +14,7 @@ from winogen.program.ir import Program, Rows, exact
 from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.emit import emit
 from winogen.program.search.adders.exchange import Weight, exchange, prune
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.adders.rebuilding import rebuild
 from winogen.program.search.adders.sharing import share
 from winogen.program.search.adders.splitting import split
@@ -125,7 +125,7 @@ def _search(
     names: Names,
 ) -> Program:
     given = signed(bits)
-    forms = Forms(len(matrix[0]), max(abs(c) for row in matrix for c in row), given)
+    forms = LinearForms(len(matrix[0]), max(abs(c) for row in matrix for c in row), given)
     rows = [forms.encode(row) for row in matrix]
     targets = {forms.value(row) for row in rows if row} - set(forms.units)
     least = max((_least_depth(forms, target) for target in targets), default=0)
@@ -177,7 +177,7 @@ def signed_as(row: Sequence[int], computed: Sequence[Scalar]) -> tuple[int, ...]
     return tuple(row) if tuple(computed) == tuple(row) else tuple(-c for c in row)
 
 
-def _least_depth(forms: Forms, value: int) -> int:
+def _least_depth(forms: LinearForms, value: int) -> int:
     return (forms.weight(value) - 1).bit_length()
 
 
@@ -191,7 +191,7 @@ class _Start(NamedTuple):
 
 
 def _starts(
-    forms: Forms,
+    forms: LinearForms,
     matrix: Sequence[Sequence[int]],
     targets: Collection[int],
     depth: int | None,
@@ -200,7 +200,7 @@ def _starts(
     """Sets of values that compute the targets, the cheapest first."""
     found: dict[frozenset[int], int] = {}
     columns = [list(column) for column in zip(*matrix)]
-    turned = Forms(len(matrix), max(abs(c) for row in matrix for c in row), forms.inputs)
+    turned = LinearForms(len(matrix), max(abs(c) for row in matrix for c in row), forms.inputs)
     encoded = [turned.encode(column) for column in columns]
     others = {turned.value(column) for column in encoded if column} - set(turned.units)
     least = max((_least_depth(forms, target) for target in targets), default=0)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 
 Digit: TypeAlias = tuple[int, int, int]  # value, shift, sign
 
@@ -29,7 +29,7 @@ class Row:
 class _Sharing:
     def __init__(
         self,
-        forms: Forms,
+        forms: LinearForms,
         rows: list[Row],
         rng: random.Random,
         noise: float,
@@ -162,7 +162,7 @@ class _Sharing:
 
 
 def share(
-    forms: Forms,
+    forms: LinearForms,
     rows: list[Row],
     rng: random.Random,
     noise: float = 0.3,

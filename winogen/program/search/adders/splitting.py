@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping
 
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.adders.sharing import Digit, Row
 
 UNBOUNDED = 64  # levels
 
 
 def split(
-    forms: Forms,
+    forms: LinearForms,
     targets: Collection[int],
     depth: int | None,
     rng: random.Random,
@@ -48,7 +48,7 @@ def split(
 
 
 def _halves(
-    forms: Forms, waiting: list[int], rng: random.Random, halves: float
+    forms: LinearForms, waiting: list[int], rng: random.Random, halves: float
 ) -> tuple[int, int, list[int], dict[int, list[Digit]]] | None:
     """Two values, the parts whose sum and difference they are, and the values as such sums."""
     options = []
@@ -69,7 +69,7 @@ def _halves(
 
 
 def chain(
-    forms: Forms,
+    forms: LinearForms,
     waiting: Iterable[int],
     rows: dict[int, list[Digit]],
     rng: random.Random,
@@ -102,7 +102,7 @@ def chain(
 
 
 def bounded(
-    forms: Forms,
+    forms: LinearForms,
     rows: dict[int, list[Digit]],
     bound: dict[int, int],
     given: Mapping[int, int] | None = None,

@@ -22,7 +22,7 @@ from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.search.adders.closure import Closure
 from winogen.program.search.adders.emit import emit
 from winogen.program.search.adders.exchange import exchange
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 from winogen.program.search.adders.search import (
     ADDER,
     adder_program,
@@ -76,7 +76,7 @@ def _search(matrix: tuple[Form, ...], bits: int, free_signs: bool, names: Names)
     one_axis = adder_program(matrix, bits=bits, free_signs=free_signs, inputs=names.inputs)
     whole = tuple(tuple(a * b for a in p for b in q) for p in matrix for q in matrix)
     given = signed(bits)
-    forms = Forms(len(whole[0]), max(abs(c) for row in whole for c in row), given)
+    forms = LinearForms(len(whole[0]), max(abs(c) for row in whole for c in row), given)
     rows = [forms.encode(row) for row in whole]
     targets = {forms.value(row) for row in rows if row} - set(forms.units)
 
@@ -105,7 +105,7 @@ def _search(matrix: tuple[Form, ...], bits: int, free_signs: bool, names: Names)
     return program
 
 
-def _nested(forms: Forms, program: Program) -> Iterator[list[int]]:
+def _nested(forms: LinearForms, program: Program) -> Iterator[list[int]]:
     """The values of a program that runs on every column, then on every row; and conversely."""
     along = forms_of(program)
     n = len(program.inputs)

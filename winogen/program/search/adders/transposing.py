@@ -10,11 +10,15 @@ import random
 from collections.abc import Collection, Sequence
 
 from winogen.program.search.adders.closure import Closure
-from winogen.program.search.adders.forms import Forms
+from winogen.program.search.adders.forms import LinearForms
 
 
 def transposed(
-    forms: Forms, columns: Sequence[int], values: Collection[int], into: Forms, rng: random.Random
+    forms: LinearForms,
+    columns: Sequence[int],
+    values: Collection[int],
+    into: LinearForms,
+    rng: random.Random,
 ) -> set[int] | None:
     """Return values that compute the transpose of ``columns``, in forms of its inputs.
 
@@ -43,7 +47,9 @@ def transposed(
     return set(depth) - set(into.units)
 
 
-def _sum(terms: list[int], depth: dict[int, int], into: Forms, rng: random.Random) -> int | None:
+def _sum(
+    terms: list[int], depth: dict[int, int], into: LinearForms, rng: random.Random
+) -> int | None:
     """The sum of forms, those of the lowest levels first; ``depth`` learns of its values."""
     waiting = [(depth[into.value(term)], rng.random(), term) for term in terms]
     while len(waiting) > 1:
