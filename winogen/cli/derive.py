@@ -205,11 +205,9 @@ def derive(
         return
     if format is OutputFormat.fixed:
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)
-        text = derive_fixed.header(
-            algorithm, points, moduli, both, channels, lanes, multiplier is Multiplier.slow,
-            _keeper(),
-        )  # fmt: skip
-        typer.echo(text, nl=False)
+        slow = multiplier is Multiplier.slow
+        shape = points, moduli, both, channels, lanes
+        typer.echo(derive_fixed.header(algorithm, *shape, slow, _keeper()), nl=False)
         return
     default = points is moduli is None and order == "program"
     if format.has_programs_only and default and shipped.is_shipped(m, r, stride=stride):
