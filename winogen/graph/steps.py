@@ -308,8 +308,8 @@ class Steps:
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
-        if op.factors is not None:
-            scale, shift = op.factors
+        if op.weights is not None:
+            scale, shift = op.weights
             pointers += self._parameters(step, weight=scale, bias=shift).values()
         if step.add is not None:
             pointers.append(self._at(step.add))

@@ -220,7 +220,7 @@ class FloatWriter:
         struct, parts = planned.map_struct(self.library, step, part)
         self.kinds.add(self._spelled("kind", struct.kind))
         more: list[str | Spot] = []
-        for what, array in zip(("scale", "shift"), op.factors or ()):
+        for what, array in zip(("scale", "shift"), op.weights or ()):
             found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
             more.append(found)
         if step.add is not None:

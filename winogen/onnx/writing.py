@@ -175,8 +175,7 @@ class Writer:
         for step in steps:
             op = step.op
             assert not isinstance(op, QConv)  # a node of its own
-            factors = (op.weight, op.bias) if isinstance(op, Conv) else op.factors or ()
-            numbers: dict[str, Any] = dict(zip(("weight", "bias"), factors))
+            numbers: dict[str, Any] = dict(zip(("weight", "bias"), op.weights or ()))
             spec = getattr(op, "activation", None)
             name, parameters, numbers["slopes"] = activation_of(spec)
             if "epsilon" in op.fields:

@@ -56,9 +56,13 @@ class Operator:
     inputs: ClassVar[range] = range(1, 2)  # how many values it may read
     kinds: ClassVar[tuple[str, ...]] = ()  # of maps: its names in csrc/runtime/maps.h
     is_convolution: ClassVar[bool] = False  # of floats, ordinary or transposed
+    is_opaque: ClassVar[bool] = False  # kept by a framework: any number of outputs, never dead
+    is_concat: ClassVar[bool] = False  # of its inputs, along the channels
+    is_global: ClassVar[bool] = False  # whether its output is a single pixel
     in_segments: ClassVar[bool] = True  # whether it may be part of one
     goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
+    payload: Any = None  # of what a framework keeps, the framework's own
 
     # ---- sizes -----------------------------------------------------------------------------------
 
@@ -94,6 +98,13 @@ class Operator:
         """Whether a segment with it saves anything: whether it is a convolution, and no factor."""
         return False
 
+    # Whether it does the same to every number, wherever axes are.
+    is_elementwise = property(lambda self: False)
+    # Whether it means the same of a signal (N, C, W) as of its map (N, C, 1, W).
+    is_of_signals = property(lambda self: False)
+    # The channels of its input, (start, stop), that it is a view of; None where it computes.
+    view = property(lambda self: None)
+
     @property
     def weight_bytes(self) -> int:
         """Bytes of its filters."""
@@ -102,7 +113,7 @@ class Operator:
     @property
     def parameters(self) -> list[np.ndarray | Scaled | Joined]:
         """All arrays of it."""
-        return []
+        return [array for array in self.weights or () if array is not None]
 
     def scaled(self, affine: Affine, alone: bool) -> Operator | None:
         """Return it with an affine behind it; None where it takes none, or numbers overflow.
@@ -140,8 +151,11 @@ class Operator:
         return PIXEL
 
     @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None] | None:
-        """The factor and the shift of each channel that a map reads; None if it reads none."""
+    def weights(self) -> tuple[Any, np.ndarray | None] | None:
+        """Its filters, or the factor of each channel, and its bias; None if it reads none.
+
+        Filters of transposed layers are those of frameworks, the input's channels first.
+        """
         return None
 
     @property

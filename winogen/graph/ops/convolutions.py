@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv.phases import joined, joined_weight, outputs
+from winogen.conv.phases import joined, joined_weight, ordinary, outputs
 from winogen.graph.ops.base import (
     ActivationSpec,
     Misfit,
@@ -91,6 +91,22 @@ class Filters(Operator):
     @property
     def weight_bytes(self) -> int:
         return int(self.weight.nbytes)
+
+    @property
+    def weights(self) -> tuple[Any, np.ndarray | None]:
+        return self.weight, self.bias
+
+    @property
+    def filters(self) -> Any:
+        """The filters without factors."""
+        return self.weight.filters if isinstance(self.weight, Scaled) else self.weight
+
+    def with_filters(self, filters: Any) -> Operator:
+        """Return it with others in their place, which have the same factors."""
+        changed: Any = self
+        old = self.weight
+        weight = replace(old, filters=filters) if isinstance(old, Scaled) else filters
+        return replace(changed, weight=weight)
 
     @property
     def parameters(self) -> list[Any]:
@@ -311,6 +327,10 @@ class ConvTranspose(Filters):
         if any(one < 1 for one in size):
             raise Misfit.shape(shape, "a size whose output has pixels")
         return (shape[0], len(self.weight), *size)
+
+    @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        return ordinary(np.asarray(self.weight), self.groups), self.bias  # its own inverse
 
     @property
     def is_sparse(self) -> bool:

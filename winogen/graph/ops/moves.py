@@ -28,6 +28,8 @@ class Concat(Operator):
     """Maps one behind the other along the channels."""
 
     inputs = range(1, ANY_NUMBER)
+    is_concat = True
+    is_of_signals = True
 
     def __str__(self) -> str:
         return "concat"
@@ -50,6 +52,8 @@ class Slice(Operator):
     def __str__(self) -> str:
         return f"channels {self.start}:{self.stop}"
 
+    view = property(lambda self: (self.start, self.stop))
+
     def shape(self, shape: Shape) -> Shape:
         if not 0 <= self.start < self.stop <= shape[1]:
             raise Misfit.shape(shape, f"at least {self.stop} channels")
@@ -65,6 +69,8 @@ class Pad(Operator):
 
     def __str__(self) -> str:
         return f"pad {','.join(map(str, self.padding))} {self.mode}"
+
+    is_of_signals = property(lambda self: self.padding[:2] == (0, 0))
 
     def rank(self, given: int) -> int:
         return len(self.padding) // 2

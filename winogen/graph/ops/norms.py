@@ -34,10 +34,6 @@ class Norm(Operator):
                 raise Misfit.shape(shape, f"{len(array)} channels")
         return shape
 
-    @property
-    def parameters(self) -> list[Any]:
-        return [array for array in (self.scale, self.shift) if array is not None]
-
     def scaled(self, affine: Affine, alone: bool) -> Norm | None:
         if self.activation is not None:
             return None
@@ -58,7 +54,7 @@ class Norm(Operator):
         return replace(changed, activation=activation)
 
     @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         return self.scale, self.shift
 
     @property
@@ -77,6 +73,7 @@ class GroupNorm(Norm):
 
     inputs = range(1, 3)
     kinds = ("group_norm",)
+    is_of_signals = True
 
     groups: int
     scale: np.ndarray | None = None  # (C,)

@@ -25,6 +25,8 @@ from winogen.graph.ops.point import Point
 class Affine(Operator):
     """y[c] = scale[c] * x[c] + shift[c], per channel: a normalization at inference, or a factor."""
 
+    is_of_signals = True
+
     scale: np.ndarray  # (C,)
     shift: np.ndarray  # (C,)
 
@@ -49,9 +51,11 @@ class Affine(Operator):
             raise Misfit.shape(shape, f"{len(self.scale)} channels")
         return shape
 
+    is_elementwise = property(lambda self: not any(map(np.ptp, self.weights)))
+
     @property
-    def parameters(self) -> list[Any]:
-        return [self.scale, self.shift]
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.scale, self.shift
 
     @property
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
@@ -79,10 +83,14 @@ class Affine(Operator):
 class Activation(Operator):
     """A function of every number, as `conv2d` spells it."""
 
+    is_of_signals = True
+
     activation: ActivationSpec
 
     def __str__(self) -> str:
         return name_of(self.activation)
+
+    is_elementwise = property(lambda self: not self.parameters)
 
     @property
     def parameters(self) -> list[Any]:
@@ -100,11 +108,14 @@ class Add(Operator):
 
     inputs = range(2, 3)
     kinds = ("sum",)
+    is_of_signals = True
 
     repeated: bool = False
 
     def __str__(self) -> str:
         return "add pixel" if self.repeated else "add"
+
+    is_elementwise = property(lambda self: not self.repeated)
 
     def added(self, shape: Shape, other: Shape) -> Shape:
         return pixel(shape) if self.repeated else shape
@@ -116,6 +127,8 @@ class Multiply(Operator):
 
     inputs = range(2, 3)
     kinds = ("product",)
+    is_elementwise = True
+    is_of_signals = True
 
     def __str__(self) -> str:
         return "multiply"

@@ -18,6 +18,7 @@ class Opaque(Operator):
 
     inputs = range(ANY_NUMBER)
     in_segments = False
+    is_opaque = True
 
     name: str
     payload: Any = None

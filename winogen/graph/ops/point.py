@@ -24,7 +24,7 @@ class Point(Operator):
         return self.activation or ("factor" if self.scale is not None else "copy")
 
     @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         return self.scale, self.shift
 
     @classmethod

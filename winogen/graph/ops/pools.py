@@ -128,6 +128,7 @@ class GlobalAverage(Operator):
     """The mean of every channel, a map of one pixel."""
 
     kinds = ("global_average",)
+    is_global = True
 
     def __str__(self) -> str:
         return "global average"
