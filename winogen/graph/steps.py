@@ -20,7 +20,7 @@ from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
 from winogen.graph.lower import Step
-from winogen.graph.ops import Conv, QConv, Relayout, Repeat
+from winogen.graph.ops import Conv, Relayout, Repeat
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
 from winogen.graph.relayout import turning
@@ -127,9 +127,10 @@ class Steps:
     def _calls(self, number: int, step: Step, choice: Choice) -> list[Call]:
         """The kernel calls of a step; none of what only moves numbers."""
         planned, settings = self.planned, self.planned.settings
-        if isinstance(step.op, QConv):
-            conv = self._quantized[number] = bytes_of(step.op, settings)
-            ways = conv.ranked(step.shape, step.op.x_dtype, settings.target, settings.machine)
+        op = step.op.quantized
+        if op is not None:
+            conv = self._quantized[number] = bytes_of(op, settings)
+            ways = conv.ranked(step.shape, op.x_dtype, settings.target, settings.machine)
             return [self._calling(ways[0].work.spec, ways[0].work, ways[0].seconds)]
         problem = planned.problems[number]
         if problem is None:
@@ -149,8 +150,8 @@ class Steps:
             yield self._moving(number, step, seconds)
             return
         places = {name: self._at(getattr(step, name)) for name in _PLACES}
-        if isinstance(step.op, Conv):
-            places |= self._biases(step, step.op)
+        if step.op.is_convolution:
+            places |= self._biases(step, step.op.conv)
         pieces = max(1, int(seconds / self._patience / len(calls)))
         for call in calls:
             if "weight" not in step.arrays:
@@ -198,10 +199,10 @@ class Steps:
         """The steps of a chain, strip by strip of image by image."""
         by_work = {id(call.work): call for call in calls}
         parameters = {
-            number: self._biases(step, step.op)
+            number: self._biases(step, step.op.conv)
             for number in chain.numbers
             for step in self.planned.steps[number : number + 1]
-            if isinstance(step.op, Conv)
+            if step.op.is_convolution
         }
         for image in range(chain.images):
             for job, work in zip(chain.strips.jobs, chain.works):
@@ -241,9 +242,7 @@ class Steps:
             if conv is not None:
                 weights = conv.packs
             else:
-                assert isinstance(step.op, Conv)
-                dtype = np.dtype(self.planned.settings.dtype)
-                weights = (np.ascontiguousarray(step.op.weight, dtype),)
+                weights = (np.ascontiguousarray(step.op.conv.weight, self._dtype),)
             filters = call.kernel.pack(call.struct, self._threads, *weights)
             self._packed[key] = filters
         self._kept.append(filters)

@@ -19,7 +19,7 @@ from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.lower import Step
-from winogen.graph.ops import Conv, Plain, Relayout, Repeat
+from winogen.graph.ops import Relayout, Repeat
 from winogen.graph.places import Place
 from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
@@ -150,7 +150,7 @@ class FloatWriter:
         label, whole = _label(step), Rows()
         if isinstance(step.op, Relayout):
             return [self._turning(label, step, step.op)]
-        if isinstance(step.op, Plain):
+        if step.op.loops is not None:
             return list(self.arrays.calls(label, step))
         if not kernels:
             return [self._moving(label, step, whole)]
@@ -185,8 +185,7 @@ class FloatWriter:
         return self._convolution(label, step, kernel, self.plan.workspaces[chain.first], rows)
 
     def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
-        op = step.op
-        assert isinstance(op, Conv)
+        op = step.op.conv
         interface = float_interface(one.spec, one.fields)
         slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
         given = {

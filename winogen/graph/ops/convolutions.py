@@ -83,18 +83,12 @@ class Filters(Operator):
     activation: ActivationSpec
 
     is_convolution = True
+    is_worthy = True
+    weight_bytes = property(lambda self: int(self.weight.nbytes))
+    weights = property(lambda self: (self.weight, self.bias))
 
-    @property
-    def is_worthy(self) -> bool:
-        return True
-
-    @property
-    def weight_bytes(self) -> int:
-        return int(self.weight.nbytes)
-
-    @property
-    def weights(self) -> tuple[Any, np.ndarray | None]:
-        return self.weight, self.bias
+    def channels_after(self, *channels: int) -> int:
+        return len(self.weight)
 
     @property
     def filters(self) -> Any:
@@ -154,6 +148,9 @@ class Conv(Filters):
     """
 
     inputs = range(1, 4)
+    fuses_sums = True
+    conv = property(lambda self: self)
+    is_worthy = property(lambda self: not self.is_factor)
 
     weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
@@ -189,10 +186,6 @@ class Conv(Filters):
         """
         alone = set(self.weight.shape[1:]) == {1} and self.groups == len(self.weight)
         return alone and set(self.stride) == {1} and not any(self.padding)
-
-    @property
-    def is_worthy(self) -> bool:
-        return not self.is_factor
 
     @classmethod
     def identity(cls, shape: Shape, dtype: np.dtype, **fields: Any) -> Conv:
@@ -396,9 +389,6 @@ class ConvTranspose(Filters):
         return found
 
 
-Convolution = Conv | ConvTranspose
-
-
 def _reach(taps: Sequence[int], apart: Sequence[int]) -> list[int]:
     """From the first tap to the last along each axis, of taps so far apart; (): 1."""
     return [d * (k - 1) + 1 for k, d in zip(taps, apart or (1,) * len(taps))]
@@ -414,6 +404,7 @@ class QConv(Operator):
     """
 
     in_segments = False
+    quantized = property(lambda self: self)
 
     weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
     bias: np.ndarray | None  # (M,), int32

@@ -28,6 +28,8 @@ class Norm(Operator):
     epsilon: float
     activation: str | None
 
+    weights = property(lambda self: (self.scale, self.shift))
+
     def shape(self, shape: Shape) -> Shape:
         for array in self.parameters:
             if array.shape != (shape[1],):
@@ -54,10 +56,6 @@ class Norm(Operator):
         return replace(changed, activation=activation)
 
     @property
-    def weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        return self.scale, self.shift
-
-    @property
     def fields(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon}
 
@@ -74,6 +72,7 @@ class GroupNorm(Norm):
     inputs = range(1, 3)
     kinds = ("group_norm",)
     is_of_signals = True
+    fuses_pixel = True
 
     groups: int
     scale: np.ndarray | None = None  # (C,)

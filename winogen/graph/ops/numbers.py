@@ -51,11 +51,8 @@ class Affine(Operator):
             raise Misfit.shape(shape, f"{len(self.scale)} channels")
         return shape
 
+    weights = property(lambda self: (self.scale, self.shift))
     is_elementwise = property(lambda self: not any(map(np.ptp, self.weights)))
-
-    @property
-    def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.scale, self.shift
 
     @property
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
@@ -68,6 +65,9 @@ class Affine(Operator):
             kind = affine.scale.dtype
             both = finite(kind, self.scale * scale, self.shift * scale + shift)
         return None if both is None else Affine(*both)
+
+    def folded(self, before: Operator, alone: bool) -> Operator | None:
+        return before.scaled(self, alone)
 
     @property
     def depthwise(self) -> Conv:
@@ -91,6 +91,9 @@ class Activation(Operator):
         return name_of(self.activation)
 
     is_elementwise = property(lambda self: not self.parameters)
+
+    def fused(self, before: Operator) -> Operator | None:
+        return before.activated(self.activation)
 
     @property
     def parameters(self) -> list[Any]:
@@ -116,6 +119,7 @@ class Add(Operator):
         return "add pixel" if self.repeated else "add"
 
     is_elementwise = property(lambda self: not self.repeated)
+    of_pixel = property(lambda self: Add(repeated=True))
 
     def added(self, shape: Shape, other: Shape) -> Shape:
         return pixel(shape) if self.repeated else shape
