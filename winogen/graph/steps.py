@@ -20,7 +20,7 @@ from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
 from winogen.graph.lower import Step
-from winogen.graph.ops import Conv, Relayout, Repeat
+from winogen.graph.ops import Conv, Repeat
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
 from winogen.graph.relayout import turning
@@ -143,8 +143,8 @@ class Steps:
 
     def _rows(self, number: int, step: Step, calls: list[Call]) -> Iterator[Row]:
         seconds = self.planned.choices[number].seconds
-        if isinstance(step.op, Relayout):
-            yield self._turning(number, step, step.op)
+        if step.op.origin:
+            yield self._turning(number, step)
             return
         if not calls:
             yield self._moving(number, step, seconds)
@@ -339,10 +339,10 @@ class Steps:
         )
         return run, part, row.pointers, row.first, row.last, row.parts, row.threads
 
-    def _turning(self, number: int, step: Step, op: Relayout) -> Row:
+    def _turning(self, number: int, step: Step) -> Row:
         """The step that brings a map into the other layout."""
         settings = self.planned.settings
-        struct, function, parts = turning(self, op, step.shape, settings.dtype)
+        struct, function, parts = turning(self, step.op.origin, step.shape, settings.dtype)
         self._kept.append(struct)
         here, part = (_address(self.ffi, pointer) for pointer in (struct, function))
         pointers = (self._fixed(here), self._at(step.input), self._at(step.output))

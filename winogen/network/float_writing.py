@@ -19,7 +19,7 @@ from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.lower import Step
-from winogen.graph.ops import Relayout, Repeat
+from winogen.graph.ops import Repeat
 from winogen.graph.places import Place
 from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
@@ -148,8 +148,8 @@ class FloatWriter:
         """The calls of a step."""
         step, kernels = self.plan.planned.steps[number], self.plan.kernels[number]
         label, whole = _label(step), Rows()
-        if isinstance(step.op, Relayout):
-            return [self._turning(label, step, step.op)]
+        if step.op.origin:
+            return [self._turning(label, step)]
         if step.op.loops is not None:
             return list(self.arrays.calls(label, step))
         if not kernels:
@@ -230,9 +230,9 @@ class FloatWriter:
         struct_name = self._struct("winogen_map", struct)
         return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
 
-    def _turning(self, label: str, step: Step, op: Relayout) -> Call:
+    def _turning(self, label: str, step: Step) -> Call:
         self.turns = True
-        struct, _, parts = turning(self.library, op, step.shape, "float32")
+        struct, _, parts = turning(self.library, step.op.origin, step.shape, "float32")
         struct_name = self._struct("winogen_relayout", struct)
         places = self._at(step.input), self._at(step.output)
         return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))

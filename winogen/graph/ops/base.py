@@ -65,6 +65,7 @@ class Operator:
     goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
     payload: Any = None  # of what a framework keeps, the framework's own
+    origin: str = ""  # the layout that it changes to the other, if it computes nothing else
     loops: Any = None  # over arrays of any number of axes, where these compute it
 
     # ---- sizes -----------------------------------------------------------------------------------
