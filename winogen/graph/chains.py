@@ -17,7 +17,6 @@ from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Problem
 from winogen.graph.choose import Choice
 from winogen.graph.lower import Step
-from winogen.graph.ops import MaxPool, Repeat, Spread
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape
@@ -114,16 +113,10 @@ class _Search:
         outputs = self.buffers[step.output.buffer][2]
         if len(step.shape) > 4:
             return None  # rows of volumes depend on planes besides
-        if isinstance(step.op, MaxPool):
-            op = step.op
-            reach = (op.kernel[0] - 1) * op.dilation[0] + 1
-            rows = Rows(reach, op.stride[0], op.padding[0], step.shape[2], outputs)
+        if step.op.rows is not None:
+            reach, stride, above, grows = step.op.rows
+            rows = Rows(reach, stride, above, step.shape[2], outputs, grows, grows)
             return rows if rows.all_read else None
-        if isinstance(step.op, (Repeat, Spread)):
-            if isinstance(step.op, Spread) and any(step.op.crop):
-                return None  # rows begin within a block
-            factor = step.op.factor[0]
-            return Rows(1, 1, 0, step.shape[2], outputs, factor, factor)
         if problem is None or candidate is None or "weight" in step.arrays:
             return None
         axis, tile = problem.layer.axes[0], candidate.choice.tile

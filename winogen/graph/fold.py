@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winogen.graph.ir import Graph, Node
-from winogen.graph.ops import Affine, Pad
 
 
 def fold_affine(graph: Graph) -> Graph:
@@ -25,7 +24,7 @@ def fold_affine(graph: Graph) -> Graph:
     is large. Scales are applied in float64 and rounded once.
 
     >>> import numpy as np
-    >>> from winogen.graph import Conv
+    >>> from winogen.graph import Affine, Conv
     >>> weight, scale = np.ones((1, 1, 3, 3), np.float32), np.float32([2])
     >>> nodes = [Node(Conv(weight), ("x",), ("y",)), Node(Affine(scale, scale), ("y",), ("z",))]
     >>> folded = fold_affine(Graph(("x",), nodes, ("z",))).nodes
@@ -35,14 +34,13 @@ def fold_affine(graph: Graph) -> Graph:
     uses = graph.uses
     nodes: dict[str, Node] = {}  # by their first output, in order
     for place, node in enumerate(graph.nodes):
-        if isinstance(node.op, Affine):
-            before = nodes.get(node.inputs[0])
-            if before is not None and uses[node.inputs[0]] == 1:
-                op = before.op.scaled(node.op, alone=len(before.inputs) == 1)
-                if op is not None:
-                    del nodes[node.inputs[0]]
-                    label = before.label or node.label
-                    node = replace(node, op=op, inputs=before.inputs, label=label)
+        before = nodes.get(node.inputs[0]) if node.inputs else None
+        if before is not None and uses[node.inputs[0]] == 1:
+            op = node.op.folded(before.op, alone=len(before.inputs) == 1)
+            if op is not None:
+                del nodes[node.inputs[0]]
+                label = before.label or node.label
+                node = replace(node, op=op, inputs=before.inputs, label=label)
         nodes[node.outputs[0] if node.outputs else f" {place}"] = node
     return graph.with_nodes(list(nodes.values()))
 
@@ -52,12 +50,7 @@ def depthwise_affine(graph: Graph) -> Graph:
 
     So the normalization and ReLU before a convolution are one pass over memory.
     """
-    return graph.with_nodes(
-        [
-            replace(node, op=node.op.depthwise) if isinstance(node.op, Affine) else node
-            for node in graph.nodes
-        ]
-    )
+    return graph.with_nodes([replace(node, op=node.op.depthwise) for node in graph.nodes])
 
 
 def fold_pad(graph: Graph) -> Graph:
@@ -70,9 +63,8 @@ def fold_pad(graph: Graph) -> Graph:
     nodes = []
     for node in graph.nodes:
         before = makers.get(node.inputs[0]) if node.inputs else None
-        if before is not None and isinstance(before.op, Pad):
-            op = node.op.padded(before.op)
-            if op is not None:
-                node = replace(node, op=op, inputs=(before.inputs[0], *node.inputs[1:]))
+        op = None if before is None else before.op.put_before(node.op)
+        if before is not None and op is not None:
+            node = replace(node, op=op, inputs=(before.inputs[0], *node.inputs[1:]))
         nodes.append(node)
     return graph.with_nodes(nodes).without_dead()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winogen.graph.ir import Graph, Node
-from winogen.graph.ops import Activation, Add, Conv, GroupNorm
+from winogen.graph.ops import Add
 
 
 def fuse(graph: Graph) -> Graph:
@@ -21,6 +21,7 @@ def fuse(graph: Graph) -> Graph:
     stood: what it adds is ready there.
 
     >>> import numpy as np
+    >>> from winogen.graph import Activation, Conv
     >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
     >>> nodes = [Node(conv, ("x",), ("y",)), Node(Add(), ("x", "y"), ("s",)),
     ...          Node(Activation("relu"), ("s",), ("z",)), Node(Add(), ("z", "x"), ("t",))]
@@ -33,18 +34,15 @@ def fuse(graph: Graph) -> Graph:
     nodes: dict[str, Node] = {}  # by their first output, in order
     order = {node.outputs[0]: n for n, node in enumerate(graph.nodes) if node.outputs}
     for place, node in enumerate(graph.nodes):
-        if isinstance(node.op, Activation):
-            before = nodes.get(node.inputs[0])
-            if before and uses[node.inputs[0]] == 1 and not before.add_after:
-                op = before.op.activated(node.op.activation)
-                if op is not None:
-                    del nodes[node.inputs[0]]
-                    node = replace(before, op=op, outputs=node.outputs)
-        elif isinstance(node.op, Add) and not node.op.repeated:
+        before = nodes.get(node.inputs[0]) if node.inputs else None
+        if node.op == Add():
             node = _added(node, nodes, uses, order)
-        elif isinstance(node.op, GroupNorm) and not node.add:
-            before = nodes.get(node.inputs[0])
-            if before and uses[node.inputs[0]] == 1 and before.op == Add(repeated=True):
+        elif before and uses[node.inputs[0]] == 1:
+            op = None if before.add_after else node.op.fused(before.op)
+            if op is not None:
+                del nodes[node.inputs[0]]
+                node = replace(before, op=op, outputs=node.outputs)
+            elif node.op.fuses_pixel and not node.add and before.op == Add(repeated=True):
                 del nodes[node.inputs[0]]
                 node = replace(node, inputs=before.inputs)
         nodes[node.outputs[0] if node.outputs else f" {place}"] = node
@@ -59,19 +57,16 @@ def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int], order: dict
     best: tuple[bool, int, str, str] | None = None
     for mine, other in ((first, second), (second, first)):
         before = nodes.get(mine)
-        if before is None or uses[mine] != 1 or not isinstance(before.op, Conv):
+        if before is None or uses[mine] != 1 or not before.op.fuses_sums or before.add_after:
             continue
-        if before.add_after:
-            continue
-        rank = (before.op.activation is None and not before.add, order[mine], mine, other)
+        rank = (before.op.conv.activation is None and not before.add, order[mine], mine, other)
         if best is None or rank > best:
             best = rank
     if best is None:
         return node
     _, _, mine, other = best
     before = nodes.pop(mine)
-    assert isinstance(before.op, Conv)
     # Before an activation still to come, or behind one that is there already.
-    free = before.op.activation is None and not before.add
+    free = before.op.conv.activation is None and not before.add
     seams = (other, "") if free else (before.add, other)
     return replace(before.seams(*seams), outputs=node.outputs)

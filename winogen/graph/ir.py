@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.ops import Opaque, Operator
+from winogen.graph.ops import Operator
 
 # Of pickled graphs: raised when an operator changes its fields or what they mean.
 FORMAT = 7
@@ -104,7 +104,7 @@ class Graph:
             if not isinstance(node.op, Operator):
                 raise InvalidType(f"op: got {type(node.op).__name__}; allowed: an operator of ops")
             if len(node.inputs) not in node.op.inputs or (
-                not isinstance(node.op, Opaque) and len(node.outputs) != 1
+                not node.op.is_opaque and len(node.outputs) != 1
             ):
                 raise InvalidValue(
                     f"node {node.label or node.op}: got {len(node.inputs)} inputs and "
@@ -163,7 +163,7 @@ class Graph:
         """Return the graph without nodes that nothing depends on; Opaque ones stay."""
         needed, kept = set(self.outputs), []
         for node in reversed(self.nodes):
-            if isinstance(node.op, Opaque) or needed.intersection(node.outputs):
+            if node.op.is_opaque or needed.intersection(node.outputs):
                 kept.append(node)
                 needed.update(node.reads)
         return self.with_nodes(kept[::-1])

@@ -64,7 +64,7 @@ def operator_of(layer: Any, seen: Window, activation: Any, repeated: bool) -> Ma
     """
     kind = _KINDS[layer.kind - 1]
     op = _OF_KIND[kind].of_layer(kind, seen, layer, activation)
-    return Add(repeated) if isinstance(op, Add) else op
+    return op.of_pixel if repeated else op
 
 
 def as_maps(shape: Shape, layout: str, planes: bool) -> Shape:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from winogen.graph.ir import Graph, Node
-from winogen.graph.ops import Concat, Slice
 from winogen.graph.shapes import Shape
 
 # ("input", i) and ("output", i) are arrays of the caller, ("arena", i) is memory of the segment.
@@ -56,26 +55,26 @@ def places(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Place]:
         return Place(("arena", arenas - 1), 0, shapes[name][1])
 
     for node in reversed(graph.nodes):
-        if not isinstance(node.op, Concat):
+        if not node.op.is_concat:
             continue
         if node.output not in placed:
             placed[node.output] = _there_already(node.inputs, placed) or arena(node.output)
         buffer, channel, _ = placed[node.output]
         for i, name in enumerate(node.inputs):
             part = Place(buffer, channel, shapes[name][1])
-            if not isinstance(makers[name].op if name in makers else None, Slice):
+            maker = makers.get(name)
+            if maker is None or maker.op.view is None:
                 placed.setdefault(name, part)
             else:
-                source = makers[name].inputs[0]
+                source = maker.inputs[0]
                 if _whole(node.inputs[i:], source, shapes[source][1], makers):
                     placed.setdefault(source, Place(buffer, channel, shapes[source][1]))
             channel += part.channels
     for node in graph.nodes:
         if node.output not in placed:
-            if isinstance(node.op, Slice):
-                placed[node.output] = placed[node.inputs[0]].cut(node.op.start, node.op.stop)
-            else:
-                placed[node.output] = arena(node.output)
+            view = node.op.view
+            whole = arena(node.output) if view is None else placed[node.inputs[0]]
+            placed[node.output] = whole if view is None else whole.cut(*view)
     return placed
 
 
@@ -84,11 +83,12 @@ def _whole(names: tuple[str, ...], source: str, channels: int, makers: Mapping[s
     end = 0
     for name in names:
         node = makers.get(name)
-        if node is None or not isinstance(node.op, Slice) or node.inputs[0] != source:
+        if node is None or node.op.view is None or node.inputs[0] != source:
             return False
-        if node.op.start != end:
+        start, stop = node.op.view
+        if start != end:
             return False
-        end = node.op.stop
+        end = stop
         if end == channels:
             return True
     return False

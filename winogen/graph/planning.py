@@ -24,7 +24,7 @@ from winogen.graph.choose import Choice, Way, error_of, ways, within
 from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
-from winogen.graph.ops import Conv, QConv
+from winogen.graph.ops import QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
@@ -235,7 +235,7 @@ class _Outline:
         nothing = any(0 in shape for shape in buffers.values())
         self.steps = () if nothing else tuple(steps)
         self.problems = [
-            problem_of(step, buffers, settings).folded if isinstance(step.op, Conv) else None
+            problem_of(step, buffers, settings).folded if step.op.is_convolution else None
             for step in self.steps
         ]
         self.options = [
@@ -255,14 +255,14 @@ class _Outline:
         outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
         convolutions = {node.output for node in graph.convolutions}
         outline.own = convolutions.intersection(
-            step.key for step in outline.steps if isinstance(step.op, Conv)
+            step.key for step in outline.steps if step.op.is_convolution
         )
         return outline
 
     def _seconds(self, step: Step) -> float:
         """Seconds of a step that is no convolution of floats; about, where it moves numbers."""
-        if isinstance(step.op, QConv):
-            return ways_of_bytes(step.op, step.shape, self.settings)[0].seconds
+        if step.op.quantized is not None:
+            return ways_of_bytes(step.op.quantized, step.shape, self.settings)[0].seconds
         size = prod(step.shape) * np.dtype(self.settings.dtype).itemsize
         machine = self.settings.machine
         return PASSAGES * size / machine.memory_rate / (machine.clock_ghz * 1e9)
@@ -280,10 +280,10 @@ class _Outline:
 
 def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) -> Problem:
     """Return the problem of a step that is a convolution, on slices of buffers."""
-    assert isinstance(step.op, Conv)
+    op = step.op.conv
     shape = array_shape(step.shape, settings.layout)
     layout = arguments.LAYOUTS[len(shape) - 2][settings.layout == "NHWC"]
-    layer = Layer.of(step.op.weight.shape, settings.dtype, layout=layout, **step.op.options)
+    layer = Layer.of(op.weight.shape, settings.dtype, layout=layout, **op.options)
 
     def around(place: Place | None) -> int:
         return 0 if place is None else buffers[place.buffer][1]

@@ -20,7 +20,7 @@ from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
 from winogen.graph.lower import Step
-from winogen.graph.ops import Conv, QConv, Relayout, Repeat
+from winogen.graph.ops import Conv, Repeat
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
 from winogen.graph.relayout import turning
@@ -127,9 +127,10 @@ class Steps:
     def _calls(self, number: int, step: Step, choice: Choice) -> list[Call]:
         """The kernel calls of a step; none of what only moves numbers."""
         planned, settings = self.planned, self.planned.settings
-        if isinstance(step.op, QConv):
-            conv = self._quantized[number] = bytes_of(step.op, settings)
-            ways = conv.ranked(step.shape, step.op.x_dtype, settings.target, settings.machine)
+        op = step.op.quantized
+        if op is not None:
+            conv = self._quantized[number] = bytes_of(op, settings)
+            ways = conv.ranked(step.shape, op.x_dtype, settings.target, settings.machine)
             return [self._calling(ways[0].work.spec, ways[0].work, ways[0].seconds)]
         problem = planned.problems[number]
         if problem is None:
@@ -142,15 +143,15 @@ class Steps:
 
     def _rows(self, number: int, step: Step, calls: list[Call]) -> Iterator[Row]:
         seconds = self.planned.choices[number].seconds
-        if isinstance(step.op, Relayout):
-            yield self._turning(number, step, step.op)
+        if step.op.origin:
+            yield self._turning(number, step)
             return
         if not calls:
             yield self._moving(number, step, seconds)
             return
         places = {name: self._at(getattr(step, name)) for name in _PLACES}
-        if isinstance(step.op, Conv):
-            places |= self._biases(step, step.op)
+        if step.op.is_convolution:
+            places |= self._biases(step, step.op.conv)
         pieces = max(1, int(seconds / self._patience / len(calls)))
         for call in calls:
             if "weight" not in step.arrays:
@@ -198,10 +199,10 @@ class Steps:
         """The steps of a chain, strip by strip of image by image."""
         by_work = {id(call.work): call for call in calls}
         parameters = {
-            number: self._biases(step, step.op)
+            number: self._biases(step, step.op.conv)
             for number in chain.numbers
             for step in self.planned.steps[number : number + 1]
-            if isinstance(step.op, Conv)
+            if step.op.is_convolution
         }
         for image in range(chain.images):
             for job, work in zip(chain.strips.jobs, chain.works):
@@ -241,9 +242,7 @@ class Steps:
             if conv is not None:
                 weights = conv.packs
             else:
-                assert isinstance(step.op, Conv)
-                dtype = np.dtype(self.planned.settings.dtype)
-                weights = (np.ascontiguousarray(step.op.weight, dtype),)
+                weights = (np.ascontiguousarray(step.op.conv.weight, self._dtype),)
             filters = call.kernel.pack(call.struct, self._threads, *weights)
             self._packed[key] = filters
         self._kept.append(filters)
@@ -308,8 +307,8 @@ class Steps:
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
-        if op.factors is not None:
-            scale, shift = op.factors
+        if op.weights is not None:
+            scale, shift = op.weights
             pointers += self._parameters(step, weight=scale, bias=shift).values()
         if step.add is not None:
             pointers.append(self._at(step.add))
@@ -340,10 +339,10 @@ class Steps:
         )
         return run, part, row.pointers, row.first, row.last, row.parts, row.threads
 
-    def _turning(self, number: int, step: Step, op: Relayout) -> Row:
+    def _turning(self, number: int, step: Step) -> Row:
         """The step that brings a map into the other layout."""
         settings = self.planned.settings
-        struct, function, parts = turning(self, op, step.shape, settings.dtype)
+        struct, function, parts = turning(self, step.op.origin, step.shape, settings.dtype)
         self._kept.append(struct)
         here, part = (_address(self.ffi, pointer) for pointer in (struct, function))
         pointers = (self._fixed(here), self._at(step.input), self._at(step.output))

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.graph.lower import Step
-from winogen.graph.ops import Plain
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned
 from winogen.network.calls import Call, Spot
@@ -87,9 +86,7 @@ class ArrayCalls:
 
     def calls(self, label: str, step: Step) -> Iterator[Call]:
         """Yield the calls of a step."""
-        op = step.op
-        assert isinstance(op, Plain)
-        loops: Loops = op.payload
+        loops: Loops = step.op.loops
         places = dict(zip(values_of(loops), (step.input, *step.others)))
         operands = {id(one): self._lying(one, places, step.label) for one in loops.operands}
         shape = self.planned.rooms[step.output.buffer]

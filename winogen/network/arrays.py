@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from winogen.graph import Graph, Node, Opaque
+from winogen.graph import Graph, Node
 from winogen.graph.ops import Plain
 from winogen.network.functions import EACH, REDUCTIONS
 from winogen.network.loops import (
@@ -59,7 +59,7 @@ def with_loops(
     taken = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
     reader, reasons, nodes = _Reader(model, forms, taken), dict[str, str](), list[Node]()
     for node in graph.nodes:
-        if not isinstance(node.op, Opaque):
+        if not node.op.is_opaque:
             nodes.append(node)
             continue
         try:
@@ -82,7 +82,6 @@ class _Reader(Numbers, Moves, Sums):
 
     def nodes(self, node: Node) -> list[Node]:
         """The nodes of the graph that compute one of the model; raises Refused."""
-        assert isinstance(node.op, Opaque)
         proto = node.op.payload
         if proto is None or proto.domain not in STANDARD:
             raise Refused("it is no operator of ONNX's own")

@@ -15,7 +15,6 @@ import numpy as np
 
 from winogen.conv.quantization import RANGES
 from winogen.errors import InvalidValue, WinogenError
-from winogen.graph import Opaque, QConv
 from winogen.network.bytes_graph import (
     After,
     ByteNetwork,
@@ -166,13 +165,10 @@ class _Reader:
                 raise Refused("is a constant")
             return self._input(name, None, Limits())
         match = self.narrow.matches.get(name)
-        if match is not None and isinstance(match.op, QConv):
-            return self.made.convolution(match.label, match.op, self._bytes(match.inputs[0]), name)
-        if (
-            match is not None
-            and isinstance(match.op, Opaque)
-            and isinstance(match.op.payload, Lookup)
-        ):
+        if match is not None and match.op.quantized:
+            read = self._bytes(match.inputs[0])
+            return self.made.convolution(match.label, match.op.quantized, read, name)
+        if match is not None and isinstance(match.op.payload, Lookup):
             signed = self._dtype(match.inputs[0]) == "int8", self._dtype(name) == "int8"
             return self.made.function(
                 match.label, match.op.payload, self._bytes(match.op.payload.input), signed

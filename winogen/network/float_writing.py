@@ -19,7 +19,7 @@ from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.lower import Step
-from winogen.graph.ops import Conv, Plain, Relayout, Repeat
+from winogen.graph.ops import Repeat
 from winogen.graph.places import Place
 from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
@@ -148,9 +148,9 @@ class FloatWriter:
         """The calls of a step."""
         step, kernels = self.plan.planned.steps[number], self.plan.kernels[number]
         label, whole = _label(step), Rows()
-        if isinstance(step.op, Relayout):
-            return [self._turning(label, step, step.op)]
-        if isinstance(step.op, Plain):
+        if step.op.origin:
+            return [self._turning(label, step)]
+        if step.op.loops is not None:
             return list(self.arrays.calls(label, step))
         if not kernels:
             return [self._moving(label, step, whole)]
@@ -185,8 +185,7 @@ class FloatWriter:
         return self._convolution(label, step, kernel, self.plan.workspaces[chain.first], rows)
 
     def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
-        op = step.op
-        assert isinstance(op, Conv)
+        op = step.op.conv
         interface = float_interface(one.spec, one.fields)
         slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
         given = {
@@ -220,7 +219,7 @@ class FloatWriter:
         struct, parts = planned.map_struct(self.library, step, part)
         self.kinds.add(self._spelled("kind", struct.kind))
         more: list[str | Spot] = []
-        for what, array in zip(("scale", "shift"), op.factors or ()):
+        for what, array in zip(("scale", "shift"), op.weights or ()):
             found = "NULL" if array is None else self._weight(f"{what} of {step.label}", array)
             more.append(found)
         if step.add is not None:
@@ -231,9 +230,9 @@ class FloatWriter:
         struct_name = self._struct("winogen_map", struct)
         return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
 
-    def _turning(self, label: str, step: Step, op: Relayout) -> Call:
+    def _turning(self, label: str, step: Step) -> Call:
         self.turns = True
-        struct, _, parts = turning(self.library, op, step.shape, "float32")
+        struct, _, parts = turning(self.library, step.op.origin, step.shape, "float32")
         struct_name = self._struct("winogen_relayout", struct)
         places = self._at(step.input), self._at(step.output)
         return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.graph.ops import Plain
 from winogen.network.bytes_graph import Codes, Dequantize, Floats, Map, Step
 from winogen.network.bytes_steps import Steps, map_sizes
 from winogen.network.loops import is_of_images
@@ -172,7 +171,7 @@ class Islands:
         mixing = [
             node.label
             for node in found.graph.nodes
-            if isinstance(node.op, Plain) and not is_of_images(node.op.payload)
+            if node.op.loops is not None and not is_of_images(node.op.loops)
         ]
         if batch > 1 and mixing:
             raise InvalidValue(

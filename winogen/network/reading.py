@@ -9,7 +9,7 @@ from typing import Any
 
 from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph import Conv, ConvTranspose, Graph, Node, Opaque, simplify
+from winogen.graph import Graph, Node, simplify
 from winogen.network.arrays import as_array, map_of, with_loops
 from winogen.network.flat import with_convolutions
 from winogen.network.others import with_others
@@ -76,7 +76,7 @@ def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     reading = read(model, everywhere=True)
     graph, reasons = with_loops(model, _connected(model, reading), reading.forms)
     _refuse(model, graph, reasons | {name: one.why for name, one in reading.stays.items()})
-    if not part and not any(isinstance(n.op, (Conv, ConvTranspose)) for n in graph.nodes):
+    if not part and not graph.convolutions:
         raise InvalidValue("model: got no convolution; allowed: a model with one at least")
     sizes = usual_sizes(model)
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
@@ -182,7 +182,7 @@ def _connected(model: Model, reading: Reading) -> Graph:
     outputs = []
     for value in model.graph.output:
         name = model.aliases.get(value.name, value.name)
-        while name in makers and isinstance(makers[name].op, Opaque):
+        while name in makers and makers[name].op.is_opaque:
             node = makers[name]
             if str(node.op) not in _RENAMING or len(node.inputs) != 1:
                 break
@@ -232,7 +232,7 @@ def _refuse(model: Model, graph: Graph, reasons: Mapping[str, str]) -> None:
 
 
 def _kind(node: Node) -> str:
-    return str(node.op) if isinstance(node.op, Opaque) else "a convolution of bytes"
+    return str(node.op) if node.op.is_opaque else "a convolution of bytes"
 
 
 def _because(reason: str | None) -> str:

@@ -18,7 +18,6 @@ from winogen.graph.chains import Chain, strip_problem
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, least, offsets
-from winogen.graph.ops import Conv, Plain
 from winogen.graph.places import Buffer
 from winogen.graph.planning import Planned, lives_of, plan_steps
 from winogen.graph.settings import Settings
@@ -63,7 +62,7 @@ class Schedule:
             for problem, choice in self._convolutions
         ]
         steps = self.planned.steps
-        errors += [step.op.payload.error for step in steps if isinstance(step.op, Plain)]
+        errors += [step.op.loops.error for step in steps if step.op.loops is not None]
         return sqrt(sum(error**2 for error in errors))
 
     @property
@@ -159,7 +158,6 @@ def _kernels(step: Step, planned: Planned, number: int) -> tuple[Kernel, ...]:
     problem = planned.problems[number]
     if problem is None:
         return ()
-    assert isinstance(step.op, Conv)
     candidate = planned.choices[number].ways[0].candidate
     whole = planned.problem(number)
     return tuple(_kernel(whole, work, candidate) for work in candidate.works(problem))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Activation, Add, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
+from winogen.graph import Conv, GlobalAverage, LayerNorm, Softmax
 from winogen.onnx.matching import Match
 from winogen.onnx.patterns import Patterns, affine
 from winogen.onnx.rows import LIFTED, STARTS, Rows
@@ -236,17 +236,15 @@ class Forms:
         held = [self._held(name) for name in found.inputs] if found is not None else []
         if found is None or None in held or len({one.form for one in held if one}) != 1:
             return None
-        if isinstance(found.op, Activation):
-            given = found.op.activation[1:] if isinstance(found.op.activation, tuple) else ()
-            return None if any(isinstance(one, np.ndarray) for one in given) else found
-        alike = len({self.model.sizes[name] for name in found.inputs}) == 1
-        return found if alike and isinstance(found.op, (Add, Multiply)) else None
+        alike = len({self.model.sizes.get(name) for name in found.inputs}) == 1
+        simple = found.op.is_elementwise and not found.op.parameters
+        return found if alike and simple else None
 
     def _fits(self, found: Match, sizes: Sizes, form: str) -> bool:
         """Whether an output of these sizes is what follows from those of the first input."""
         made = list(self.model.sizes[found.inputs[0]])
-        if isinstance(found.op, Conv):
-            made[FORMS[form].channels] = number(len(found.op.weight))
+        if found.op.is_convolution:
+            made[FORMS[form].channels] = number(found.op.channels_after())
         return len(made) == len(sizes) and all(
             one == other for one, other in zip(made, sizes) if one.known and other.known
         )

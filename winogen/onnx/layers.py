@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import arguments
-from winogen.graph import Conv, maps
+from winogen.graph import maps
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
@@ -42,7 +42,8 @@ def numbers_of(
         *place(step.output),
     )
     op = step.op
-    if isinstance(op, Conv):
+    if op.is_convolution:
+        op = op.conv
         mode = PADDING_MODES.index(op.padding_mode)
         sizes = (*op.stride[-2:], *op.dilation[-2:], *pads_of(op.padding[-4:]), op.groups, mode)
         return (0, 0, 0, 0, *places, *sizes)
@@ -58,7 +59,8 @@ def numbers_of(
 def depth_of(step: Step) -> tuple[int, ...]:
     """Return what a layer has along the depth, as it stands in the attribute `deep`."""
     op, flat = step.op, (1, 1, 1, 0, 0)
-    if isinstance(op, Conv):
+    if op.is_convolution:
+        op = op.conv
         deep = len(op.stride) == 3
         return (0, 0, op.stride[0], op.dilation[0], *op.padding[:2]) if deep else (0, *flat)
     if step.planes or len(step.shape) == 4:

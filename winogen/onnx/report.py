@@ -13,7 +13,7 @@ from winogen.conv import arguments
 from winogen.conv.folded import unfolded
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
-from winogen.graph import Conv, QConv, cut, shapes, simplify
+from winogen.graph import QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
@@ -170,11 +170,11 @@ def report(
     reading = read(model)
     settings = _settings(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
-    narrow = {node.output for node in reading.graph.nodes if isinstance(node.op, QConv)}
+    narrow = {node.output for node in reading.graph.nodes if node.op.quantized}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
     for node in simplify(reading.graph).nodes:
-        if isinstance(node.op, QConv):
-            rows += _row_of_bytes(model, node, node.op, settings, result.layers)
+        if node.op.quantized:
+            rows += _row_of_bytes(model, node, node.op.quantized, settings, result.layers)
     for step, problem, whole, shape in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
         what = str(step.op if whole is None else whole.op)
@@ -258,7 +258,7 @@ def _steps(model: Model, reading: Reading, settings: Settings) -> list[_Layer]:
                 values.get(step.key, ()),
             )
             for step in lowered
-            if isinstance(step.op, Conv)
+            if step.op.is_convolution
         ]
     return steps
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,16 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.quantization import QuantizedFilters
-from winogen.graph import (
-    Concat,
-    Conv,
-    Convolution,
-    Graph,
-    Opaque,
-    Slice,
-    Spread,
-    cut,
-)
+from winogen.graph import Graph, cut
 from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
 from winogen.graph.ops import Joined, QConv, Scaled
@@ -104,10 +94,10 @@ class Writer:
         Nodes of bytes are ours, one by one.
         """
         (node,) = graph.nodes
-        if isinstance(node.op, QConv):
-            self._bytes(node, node.op)
+        if node.op.quantized:
+            self._bytes(node, node.op.quantized)
             return
-        if isinstance(node.op, Opaque) and isinstance(node.op.payload, (Lookup, Pool)):
+        if isinstance(node.op.payload, (Lookup, Pool)):
             for made in node.op.payload.nodes(self.model, self.constants.name, self._threads):
                 self.nodes.append(made)
                 self.made.update(made.output)
@@ -125,7 +115,7 @@ class Writer:
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
-        alone = len(steps) == 1 and isinstance(steps[0].op, Conv)
+        alone = len(steps) == 1 and steps[0].op.is_convolution
         maps = [self._as_map(name) for name in graph.inputs]
         results = [
             fresh(f"{name}.map", self.taken) if name in self.reading.forms else name
@@ -174,9 +164,7 @@ class Writer:
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
-            assert not isinstance(op, QConv)  # a node of its own
-            factors = (op.weight, op.bias) if isinstance(op, Conv) else op.factors or ()
-            numbers: dict[str, Any] = dict(zip(("weight", "bias"), factors))
+            numbers: dict[str, Any] = dict(zip(("weight", "bias"), op.weights or ()))
             spec = getattr(op, "activation", None)
             name, parameters, numbers["slopes"] = activation_of(spec)
             if "epsilon" in op.fields:
@@ -228,8 +216,7 @@ class Writer:
         original: Original | None,
     ) -> bool:
         """A node of one layer; whether it has all inputs that its original needs."""
-        op, values = step.op, {("input", i): name for i, name in enumerate(maps)}
-        assert isinstance(op, Conv)
+        op, values = step.op.conv, {("input", i): name for i, name in enumerate(maps)}
         name, parameters, slopes = activation_of(op.activation)
         inputs = [values[step.input.buffer], self._weights(op.weight, step.key, "weight")]
         inputs.append("" if op.bias is None else self._weights(op.bias, step.key, "bias"))
@@ -333,16 +320,8 @@ class Writer:
         for node in graph.nodes:
             if node.op.in_segments:
                 self.ranks[node.output] = self.ranks[node.inputs[0]]
-            if isinstance(node.op, Convolution):
-                counts[node.output] = node.op.weight.shape[0]
-            elif isinstance(node.op, Concat):
-                counts[node.output] = sum(counts[name] for name in node.inputs)
-            elif isinstance(node.op, Slice):
-                counts[node.output] = node.op.stop - node.op.start
-            elif node.op.in_segments:
-                counts[node.output] = counts[node.inputs[0]]
-                if isinstance(node.op, Spread):
-                    counts[node.output] //= math.prod(node.op.factor)
+                after = node.op.channels_after(*(counts[name] for name in node.reads))
+                counts[node.output] = after
             else:
                 made = {name: count for name in node.outputs if (count := self._count(name))}
                 counts |= made

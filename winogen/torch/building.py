@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 import torch
 from torch import fx, nn
 
-from winogen.graph import Graph, Opaque, cut
+from winogen.graph import Graph, cut
 from winogen.torch.plain import Plain
 from winogen.torch.reading import Reading, replaced
 from winogen.torch.segment_op import SegmentModule
@@ -52,7 +52,7 @@ def build(
                     nodes[output] = new.call_function(operator.getitem, (call, i))
             continue
         for node in piece.graph.nodes:
-            if isinstance(node.op, Opaque):
+            if node.op.is_opaque:
                 nodes[node.output] = _copied(new, node.op.payload, node.reads, nodes)
             else:
                 name = f"torch_layer_{layers}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +14,6 @@ from winogen.conv import Problem, planner
 from winogen.conv.choice import Choice
 from winogen.conv.folded import unfolded
 from winogen.graph import (
-    Convolution,
-    ConvTranspose,
     Graph,
     Node,
     Segment,
@@ -228,17 +227,11 @@ def _budget(times: int, planned: Sequence[Planned]) -> Budget:
 
 def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
     """What two layers have in common that take the same time."""
-    op = node.op
-    assert isinstance(op, Convolution)
-    activation = op.activation[0] if isinstance(op.activation, tuple) else op.activation
-    if isinstance(op, ConvTranspose):
-        options: tuple = ("transposed", op.stride, op.padding, op.output_padding, op.groups)
-        options += (op.dilation,)
-    else:
-        options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode)
-    options = (*options, activation)
-    seams = (bool(node.add), bool(node.add_after), op.bias is None)
-    return (op.weight.shape, options, seams, shapes[node.inputs[0]])
+    op: Any = node.op
+    name = op.activation[0] if isinstance(op.activation, tuple) else op.activation
+    layer = vars(op) | {"weight": op.weight.shape, "bias": op.bias is None, "activation": name}
+    seams = (bool(node.add), bool(node.add_after))
+    return (type(op), *layer.items(), seams, shapes[node.inputs[0]])
 
 
 def _chosen(planned: Planned, number: int) -> tuple:

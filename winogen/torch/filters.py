@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from winogen.graph import Graph
-from winogen.graph.ops import Scaled
 
 
 def filters_of(graph: Graph) -> list[Any]:
     """Return the filters of all convolutions, without factors: arrays, or tensors put there."""
-    return [_filters(node.op) for node in graph.convolutions]
+    convolutions: list[Any] = [node.op for node in graph.convolutions]
+    return [op.filters for op in convolutions]
 
 
 def with_filters(graph: Graph, filters: Sequence[Any]) -> Graph:
@@ -23,12 +23,7 @@ def with_filters(graph: Graph, filters: Sequence[Any]) -> Graph:
     others = iter(filters)
 
     def changed(op: Any) -> Any:
-        if not op.is_convolution:
-            return op
-        weight, new = op.weight, next(others)
-        return replace(
-            op, weight=replace(weight, filters=new) if isinstance(weight, Scaled) else new
-        )
+        return op.with_filters(next(others)) if op.is_convolution else op
 
     return graph.with_nodes([replace(node, op=changed(node.op)) for node in graph.nodes])
 
@@ -48,7 +43,3 @@ def as_tensor(array: np.ndarray) -> torch.Tensor:
 def seen(storage: torch.UntypedStorage, like: torch.Tensor, offset: int) -> torch.Tensor:
     """Return a tensor in a storage with the type, sizes and strides of another."""
     return torch.empty(0, dtype=like.dtype).set_(storage, offset, like.size(), like.stride())
-
-
-def _filters(op: Any) -> Any:
-    return op.weight.filters if isinstance(op.weight, Scaled) else op.weight

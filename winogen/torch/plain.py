@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from winogen.conv import arguments
-from winogen.conv.phases import ordinary
 from winogen.graph import (
     Activation,
     Add,
@@ -33,8 +32,9 @@ from winogen.graph import (
     Shuffle,
     Slice,
     Softmax,
+    Spread,
 )
-from winogen.graph.ops.base import by_axis
+from winogen.graph.ops.base import Operator, by_axis
 from winogen.torch.activations import apply
 from winogen.torch.arrays import memory_format
 
@@ -76,150 +76,31 @@ def _of_rank(name: str, x: torch.Tensor) -> Any:
     return getattr(F, f"{name}{x.dim() - 2}d")
 
 
-def averaged(x: torch.Tensor, op: AveragePool) -> torch.Tensor:
-    """Return the means of windows."""
-    x, there = (F.pad(y, from_last(op.padding)) for y in (x, torch.ones_like(x[:1, :1])))
-    pool = _of_rank("avg_pool", x)
-    means: torch.Tensor = pool(x, op.kernel, op.stride)
-    return means if op.counted else means / pool(there, op.kernel, op.stride)
-
-
-def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
-    """Return what an operator makes of ``x`` alone that is a step as it is."""
-    if isinstance(op, MaxPool):
-        padding = op.padding[::2]
-        if padding != op.padding[1::2] or any(2 * n > k for n, k in zip(padding, op.kernel)):
-            x, padding = F.pad(x, from_last(op.padding), value=-torch.inf), (0,) * len(padding)
-        largest: torch.Tensor = _of_rank("max_pool", x)(
-            x, op.kernel, op.stride, padding, op.dilation
-        )
-        return largest
-    if isinstance(op, AveragePool):
-        return averaged(x, op)
-    if isinstance(op, GlobalAverage):
-        return x.mean(tuple(range(2, x.dim())), keepdim=True)
-    if isinstance(op, Softmax):
-        return x.softmax(1)
-    if isinstance(op, Shuffle):
-        return x.unflatten(1, (op.groups, -1)).transpose(1, 2).flatten(1, 2)
-    if isinstance(op, Repeat):
-        for axis, count in enumerate(op.factor, 2):
-            x = x.repeat_interleave(count, axis)
-        return x
-    high, wide = op.factor
-    n, c, height, width = x.shape
-    m = c // (high * wide)
-    if op.order == "channels":
-        x = x.reshape(n, m, high, wide, height, width).permute(0, 1, 4, 2, 5, 3)
-    else:
-        x = x.reshape(n, high, wide, m, height, width).permute(0, 3, 4, 1, 5, 2)
-    return x.reshape(n, m, height * high, width * wide)
-
-
 class Plain(nn.Module):
-    """One node of a graph, run by torch; takes what the node reads."""
+    """One node of a graph, run by torch; takes what the node reads.
+
+    Arrays of the operator are buffers. What torch does with each operator is in `_RUN`.
+    """
+
+    weight: Any
+    bias: Any
 
     def __init__(self, node: Node):
         super().__init__()
         op = node.op
         self.label, self.text = node.label, str(op)
         self.has_add = bool(node.add)
-        self.op: Any = None  # without its arrays, which are buffers
-        self.register_buffer("weight", None)
-        self.register_buffer("bias", None)
-        if isinstance(op, Conv):
-            self._set(np.asarray(op.weight), op.bias)
-            self.kind, self.op = "conv", op.options | {"padding": op.padding}
-            self.is_factor = op.is_factor  # which goes with any number of axes
-        elif isinstance(op, ConvTranspose):
-            self._set(ordinary(np.asarray(op.weight), op.groups), op.bias)  # its own inverse
-            options = op.stride, op.padding[::2], op.output_padding, op.groups, op.dilation
-            self.kind, self.op = "transposed", (options, op.activation)
-        elif isinstance(op, Affine):
-            self._set(op.scale, op.shift)
-            self.kind = "affine"
-        elif isinstance(op, Activation):
-            self.kind, self.op = "activation", op.activation
-        elif isinstance(op, Pad):
-            self.kind, self.op = "pad", (op.padding, op.mode)
-        elif isinstance(op, Slice):
-            self.kind, self.op = "slice", op
-        elif isinstance(op, (GroupNorm, LayerNorm)):
-            self.kind, self.op = "norm", replace(op, scale=None, shift=None)
-            for name, array in (("weight", op.scale), ("bias", op.shift)):
-                setattr(self, name, None if array is None else torch.from_numpy(array.copy()))
-        elif op.kinds and op.inputs == range(1, 2):
-            self.kind, self.op = "moving", op
-        else:
-            self.kind = {Add: "add", Multiply: "multiply", Concat: "concat"}[type(op)]
-
-    def _set(self, weight: np.ndarray, bias: np.ndarray | None) -> None:
-        self.weight = torch.from_numpy(np.ascontiguousarray(weight))
-        self.bias = None if bias is None else torch.from_numpy(np.ascontiguousarray(bias))
+        self.run: Callable[..., torch.Tensor] = _RUN[type(op)]
+        self.op: Any = copy(op)
+        shared = np.ascontiguousarray if op.is_convolution else np.array  # or copies
+        for name, array in zip(("weight", "bias"), op.weights or (None, None)):
+            self.register_buffer(name, None if array is None else torch.from_numpy(shared(array)))
+        for name in vars(op).keys() & {"weight", "bias", "scale", "shift"}:
+            object.__setattr__(self.op, name, None)
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Compute the node."""
-        x = inputs[0]
-        if self.kind == "conv":
-            return self._conv(x, inputs[1:])
-        if self.kind == "transposed":
-            return self._transposed(x)
-        if self.kind == "norm":
-            return self._norm(x if len(inputs) == 1 else x + inputs[1])
-        if self.kind == "affine":
-            return x * _per_channel(self.weight, x) + _per_channel(self.bias, x)
-        if self.kind == "activation":
-            return activate(x, self.op)
-        if self.kind == "pad":
-            return pad(x, *self.op)
-        if self.kind == "slice":
-            return x[:, self.op.start : self.op.stop]
-        if self.kind == "moving":
-            return moved(x, self.op)
-        if self.kind == "multiply":
-            return x * inputs[1]
-        return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)
-
-    def _norm(self, x: torch.Tensor) -> torch.Tensor:
-        op = self.op
-        if isinstance(op, GroupNorm) and op.needs == "image":
-            y = F.instance_norm(x, weight=self.weight, bias=self.bias, eps=op.epsilon)
-        elif isinstance(op, GroupNorm):
-            y = F.group_norm(x, op.groups, self.weight, self.bias, op.epsilon)
-        else:
-            last, sizes = x.movedim(1, -1), (x.shape[1],)
-            y = F.layer_norm(last, sizes, self.weight, self.bias, op.epsilon).movedim(-1, 1)
-        return activate(y, op.activation)
-
-    def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        op = self.op
-        sides, mode, groups = op["padding"], op["padding_mode"], op["groups"]
-        padding = sides[::2]
-        if mode != "zeros" or padding != sides[1::2]:
-            x, padding = pad(x, sides, mode), (0,) * len(padding)
-        if not any(sides) and self._is_linear(x):
-            y = F.linear(x.movedim(1, -1), self.weight.flatten(1), self.bias).movedim(-1, 1)
-        elif self.is_factor and x.dim() != self.weight.dim():
-            weight = self.weight.reshape(-1, *[1] * (x.dim() - 1))
-            y = _of_rank("conv", x)(x, weight, self.bias, groups=groups)
-        else:
-            options = op["stride"], padding, op["dilation"], groups
-            y = _of_rank("conv", x)(x, self.weight, self.bias, *options)
-        if self.has_add:
-            y = y + seams[0]
-        y = activate(y, op["activation"])
-        return y + seams[-1] if len(seams) > self.has_add else y
-
-    def _transposed(self, x: torch.Tensor) -> torch.Tensor:
-        options, activation = self.op
-        y = _of_rank("conv_transpose", x)(x, self.weight, self.bias, *options)
-        return activate(y, activation)
-
-    def _is_linear(self, x: torch.Tensor) -> bool:
-        """Whether it is one product with a matrix, of a single pixel."""
-        pixel = (1,) * (x.dim() - 2)
-        alone = x.shape[2:] == self.weight.shape[2:] == pixel
-        return alone and self.op["groups"] == 1
+        return self.run(self, *inputs)
 
     def ordered(self, layout: str) -> Plain:
         """Return the same with filters that lie in memory as a layout has them."""
@@ -231,6 +112,153 @@ class Plain(nn.Module):
     def extra_repr(self) -> str:
         """What it computes, and the layer it comes from."""
         return f"{self.label}: {self.text}" if self.label else self.text
+
+
+def _conv(plain: Plain, x: torch.Tensor, *seams: torch.Tensor) -> torch.Tensor:
+    op, weight, sides = plain.op, plain.weight, plain.op.padding
+    padding = sides[::2]
+    if op.padding_mode != "zeros" or padding != sides[1::2]:
+        x, padding = pad(x, sides, op.padding_mode), (0,) * len(padding)
+    if not any(sides) and _is_linear(plain, x):
+        y = F.linear(x.movedim(1, -1), weight.flatten(1), plain.bias).movedim(-1, 1)
+    elif x.dim() != weight.dim():  # a factor, which goes with any number of axes
+        weight = weight.reshape(-1, *[1] * (x.dim() - 1))
+        y = _of_rank("conv", x)(x, weight, plain.bias, groups=op.groups)
+    else:
+        options = op.stride, padding, op.dilation, op.groups
+        y = _of_rank("conv", x)(x, weight, plain.bias, *options)
+    if plain.has_add:
+        y = y + seams[0]
+    y = activate(y, op.activation)
+    return y + seams[-1] if len(seams) > plain.has_add else y
+
+
+def _is_linear(plain: Plain, x: torch.Tensor) -> bool:
+    """Whether a convolution is one product with a matrix, of a single pixel."""
+    pixel = (1,) * (x.dim() - 2)
+    alone = x.shape[2:] == plain.weight.shape[2:] == pixel
+    return alone and plain.op.groups == 1
+
+
+def _transposed(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    op = plain.op
+    options = op.stride, op.padding[::2], op.output_padding, op.groups, op.dilation
+    return activate(
+        _of_rank("conv_transpose", x)(x, plain.weight, plain.bias, *options), op.activation
+    )
+
+
+def _affine(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return x * _per_channel(plain.weight, x) + _per_channel(plain.bias, x)
+
+
+def _activation(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return activate(x, plain.op.activation)
+
+
+def _group_norm(plain: Plain, x: torch.Tensor, *added: torch.Tensor) -> torch.Tensor:
+    op, x = plain.op, sum(added, x)
+    if op.needs == "image":
+        y = F.instance_norm(x, weight=plain.weight, bias=plain.bias, eps=op.epsilon)
+    else:
+        y = F.group_norm(x, op.groups, plain.weight, plain.bias, op.epsilon)
+    return activate(y, op.activation)
+
+
+def _layer_norm(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    last, sizes = x.movedim(1, -1), (x.shape[1],)
+    y = F.layer_norm(last, sizes, plain.weight, plain.bias, plain.op.epsilon)
+    return activate(y.movedim(-1, 1), plain.op.activation)
+
+
+def _pad(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return pad(x, plain.op.padding, plain.op.mode)
+
+
+def _slice(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return x[:, plain.op.start : plain.op.stop]
+
+
+def _concat(plain: Plain, *inputs: torch.Tensor) -> torch.Tensor:
+    return torch.cat(inputs, 1)
+
+
+def _add(plain: Plain, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x + other
+
+
+def _multiply(plain: Plain, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x * other
+
+
+def _max_pool(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    op = plain.op
+    padding = op.padding[::2]
+    if padding != op.padding[1::2] or any(2 * n > k for n, k in zip(padding, op.kernel)):
+        x, padding = F.pad(x, from_last(op.padding), value=-torch.inf), (0,) * len(padding)
+    pool = _of_rank("max_pool", x)
+    largest: torch.Tensor = pool(x, op.kernel, op.stride, padding, op.dilation)
+    return largest
+
+
+def _average_pool(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    op = plain.op
+    x, there = (F.pad(y, from_last(op.padding)) for y in (x, torch.ones_like(x[:1, :1])))
+    pool = _of_rank("avg_pool", x)
+    means: torch.Tensor = pool(x, op.kernel, op.stride)
+    return means if op.counted else means / pool(there, op.kernel, op.stride)
+
+
+def _global_average(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return x.mean(tuple(range(2, x.dim())), keepdim=True)
+
+
+def _softmax(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return x.softmax(1)
+
+
+def _shuffle(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    return x.unflatten(1, (plain.op.groups, -1)).transpose(1, 2).flatten(1, 2)
+
+
+def _repeat(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    for axis, count in enumerate(plain.op.factor, 2):
+        x = x.repeat_interleave(count, axis)
+    return x
+
+
+def _spread(plain: Plain, x: torch.Tensor) -> torch.Tensor:
+    high, wide = plain.op.factor
+    n, c, height, width = x.shape
+    m = c // (high * wide)
+    if plain.op.order == "channels":
+        x = x.reshape(n, m, high, wide, height, width).permute(0, 1, 4, 2, 5, 3)
+    else:
+        x = x.reshape(n, high, wide, m, height, width).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, m, height * high, width * wide)
+
+
+# What torch does with each operator, with the module and what its node reads.
+_RUN: dict[type[Operator], Callable[..., torch.Tensor]] = {
+    Activation: _activation,
+    Add: _add,
+    Affine: _affine,
+    AveragePool: _average_pool,
+    Concat: _concat,
+    Conv: _conv,
+    ConvTranspose: _transposed,
+    GlobalAverage: _global_average,
+    GroupNorm: _group_norm,
+    LayerNorm: _layer_norm,
+    MaxPool: _max_pool,
+    Multiply: _multiply,
+    Pad: _pad,
+    Repeat: _repeat,
+    Shuffle: _shuffle,
+    Slice: _slice,
+    Softmax: _softmax,
+    Spread: _spread,
+}
 
 
 class PlainGraph(nn.Module):

@@ -18,21 +18,7 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
 from winogen.errors import InvalidValue
-from winogen.graph import (
-    Add,
-    Conv,
-    ConvTranspose,
-    GlobalAverage,
-    Graph,
-    Multiply,
-    Node,
-    Opaque,
-    Pad,
-    Repeat,
-    Slice,
-    Spread,
-)
-from winogen.graph.ops import Operator
+from winogen.graph import Graph, Node, Opaque
 from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
@@ -165,7 +151,7 @@ class _Reader:
         """
         needed, kept = set(outputs), []
         for node in reversed(self.nodes):
-            payload = node.op.payload if isinstance(node.op, Opaque) else None
+            payload = node.op.payload
             if payload is None or payload.is_impure() or needed.intersection(node.outputs):
                 kept.append(node)
                 needed.update(node.reads)
@@ -231,7 +217,7 @@ class _Reader:
         if None in shapes or made is None:
             raise Untranslated("its input has neither 4 axes nor 5")
         steady = [self.value[one] in self.steady for one in translation.inputs]
-        if any(isinstance(op, (Add, Multiply)) for op in translation.ops) and any(steady):
+        if any(op.inputs.start > 1 for op in translation.ops) and any(steady):
             raise Untranslated("a constant may be repeated for every image of a batch")
         if self._shape(translation, shapes) != tuple(made):
             raise Untranslated("its output has another shape")
@@ -337,21 +323,12 @@ class _Reader:
             reads = (names[:1] if not last else names) if not place else [
                 self.nodes[-1].output, *(names[1:] if last else [])
             ]  # fmt: skip
-            if self._is_pixel(op, reads):
-                self.pixels.add(name)
-            shapes = [self.shapes[one] for one in reads]
             made = Node(op, tuple(reads), (name,), translation.label)
-            self.shapes[name] = output_shape(made, shapes)
+            shape = output_shape(made, [self.shapes[one] for one in reads])
+            if op.is_global or (self.pixels.issuperset(reads) and set(shape[2:]) == {1}):
+                self.pixels.add(name)
+            self.shapes[name] = shape
             self.nodes.append(made)
-
-    def _is_pixel(self, op: Operator, reads: Sequence[str]) -> bool:
-        if isinstance(op, GlobalAverage):
-            return True
-        grows = isinstance(op, Pad) or (
-            isinstance(op, Conv) and (set(op.weight.shape[2:]) != {1} or any(op.padding))
-        )
-        grows = grows or isinstance(op, (ConvTranspose, Repeat, Spread))
-        return not grows and self.pixels.issuperset(reads)
 
     def _translated(self, node: fx.Node, translation: Translation) -> None:
         names = [self.value[n] for n in translation.inputs]
@@ -360,7 +337,7 @@ class _Reader:
             return
         self._made(node, translation, names, node.name)
         self.value[node] = node.name
-        if isinstance(translation.ops[-1], Slice):  # a view
+        if translation.ops[-1].view is not None:
             self.watched.update(names)
         else:
             self.fresh.add(node.name)

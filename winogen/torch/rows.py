@@ -12,17 +12,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from winogen.graph import (
-    Activation,
-    Add,
-    Affine,
-    Concat,
-    Conv,
-    ConvTranspose,
-    GroupNorm,
-    Multiply,
-    Pad,
-)
+from winogen.graph import Conv, ConvTranspose
 from winogen.torch import between, layers
 from winogen.torch.calls import Call, Translation, Untranslated, array, per_axis
 from winogen.torch.translate import is_changed, label, translate
@@ -54,18 +44,11 @@ def translated(
     if maker is not None:
         return maker(call)._replace(label=label(node))
     found = translate(node, modules, constants, shapes)
-    if not all(map(_is_alike, found.ops)):
+    if not all(op.is_of_signals for op in found.ops):
         raise Untranslated
-    if any(isinstance(op, Concat) for op in found.ops) and _axis(call) != 1:
+    if any(op.is_concat for op in found.ops) and _axis(call) != 1:
         raise Untranslated
     return found
-
-
-def _is_alike(op: Any) -> bool:
-    """Whether an operator means the same of signals and of maps, numbers per channel aside."""
-    if isinstance(op, Pad):
-        return op.padding[:2] == (0, 0)
-    return isinstance(op, (Activation, Add, Affine, Concat, GroupNorm, Multiply))
 
 
 def _axis(call: Call) -> Any:

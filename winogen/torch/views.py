@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 
-from winogen.graph import Activation, Add, Affine, Conv, LayerNorm, Multiply, Softmax
+from winogen.graph import Affine, Conv, LayerNorm, Softmax
 from winogen.graph.ops import Operator
 from winogen.torch import rows
 from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, weight_of
@@ -163,22 +163,12 @@ def inside(node: fx.Node, form: str, given: Inside) -> Translation:
             if scaled is not None:
                 return scaled
     found = translate(node, given.modules, given.constants, given.shapes)
-    if not all(_is_of_numbers(op) for op in found.ops):
+    if not all(op.is_elementwise for op in found.ops):
         raise Untranslated
     sizes = {tuple(given.shapes[x.name]) for x in found.inputs}
     if len(sizes) > 1:  # it repeats along other axes than those of maps
         raise Untranslated
     return found
-
-
-def _is_of_numbers(op: Operator) -> bool:
-    """Whether an operator does the same to every number, wherever axes are."""
-    if isinstance(op, Activation):
-        parameters = op.activation[1:] if isinstance(op.activation, tuple) else ()
-        return not any(isinstance(one, np.ndarray) for one in parameters)
-    if isinstance(op, Affine):
-        return all(np.ptp(numbers) == 0 for numbers in (op.scale, op.shift))
-    return isinstance(op, Multiply) or op == Add()
 
 
 def _scaled(call: Call) -> Translation | None:

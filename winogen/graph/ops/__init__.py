@@ -12,8 +12,6 @@ from winogen.graph.ops.others import Opaque, Plain
 from winogen.graph.ops.point import Point
 from winogen.graph.ops.pools import AveragePool, GlobalAverage, MaxPool
 
-Convolution = Conv | ConvTranspose
-
 __all__ = [
     "Activation",
     "ActivationSpec",
@@ -23,7 +21,6 @@ __all__ = [
     "Concat",
     "Conv",
     "ConvTranspose",
-    "Convolution",
     "GlobalAverage",
     "GroupNorm",
     "Joined",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from winogen.graph.ops.convolutions import Joined, Scaled
+    from winogen.graph.ops.convolutions import Conv, Joined, Scaled
     from winogen.graph.ops.moves import Pad
     from winogen.graph.ops.numbers import Affine
 
@@ -56,9 +56,17 @@ class Operator:
     inputs: ClassVar[range] = range(1, 2)  # how many values it may read
     kinds: ClassVar[tuple[str, ...]] = ()  # of maps: its names in csrc/runtime/maps.h
     is_convolution: ClassVar[bool] = False  # of floats, ordinary or transposed
+    is_opaque: ClassVar[bool] = False  # kept by a framework: any number of outputs, never dead
+    is_concat: ClassVar[bool] = False  # of its inputs, along the channels
+    is_global: ClassVar[bool] = False  # whether its output is a single pixel
+    fuses_sums: ClassVar[bool] = False  # before its activation, and one behind it
+    fuses_pixel: ClassVar[bool] = False  # adds a map of one pixel first, if it reads one
     in_segments: ClassVar[bool] = True  # whether it may be part of one
     goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
+    payload: Any = None  # of what a framework keeps, the framework's own
+    origin: str = ""  # the layout that it changes to the other, if it computes nothing else
+    loops: Any = None  # over arrays of any number of axes, where these compute it
 
     # ---- sizes -----------------------------------------------------------------------------------
 
@@ -89,20 +97,31 @@ class Operator:
 
     # ---- what passes ask -------------------------------------------------------------------------
 
-    @property
-    def is_worthy(self) -> bool:
-        """Whether a segment with it saves anything: whether it is a convolution, and no factor."""
-        return False
+    # Whether a segment with it saves anything: whether it is a convolution, and no factor.
+    is_worthy = property(lambda self: False)
+    weight_bytes = property(lambda self: 0)  # of its filters
+    # Whether it does the same to every number, wherever axes are.
+    is_elementwise = property(lambda self: False)
+    # Whether it means the same of a signal (N, C, W) as of its map (N, C, 1, W).
+    is_of_signals = property(lambda self: False)
+    # The channels of its input, (start, stop), that it is a view of; None where it computes.
+    view = property(lambda self: None)
+    # Itself, or the depthwise convolution 1x1 that computes the same.
+    depthwise = property(lambda self: self)
+    # Itself, or the same with a map of a single pixel as its second input.
+    of_pixel = property(lambda self: self)
+    # Itself, if it is a convolution of 8-bit integers.
+    quantized = property(lambda self: None)
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of its filters."""
-        return 0
+    def conv(self) -> Conv:
+        """The ordinary convolution of floats that it is, or that computes all its phases."""
+        raise NotImplementedError(type(self).__name__)
 
     @property
     def parameters(self) -> list[np.ndarray | Scaled | Joined]:
         """All arrays of it."""
-        return []
+        return [array for array in self.weights or () if array is not None]
 
     def scaled(self, affine: Affine, alone: bool) -> Operator | None:
         """Return it with an affine behind it; None where it takes none, or numbers overflow.
@@ -111,12 +130,24 @@ class Operator:
         """
         return None
 
+    def folded(self, before: Operator, alone: bool) -> Operator | None:
+        """Return ``before`` with it behind, if it is an affine: see `scaled`."""
+        return None
+
     def padded(self, pad: Pad) -> Operator | None:
         """Return it with a padding before it; None where it takes none."""
         return None
 
+    def put_before(self, after: Operator) -> Operator | None:
+        """Return ``after`` with it before, if it is a padding: see `padded`."""
+        return None
+
     def activated(self, activation: ActivationSpec) -> Operator | None:
         """Return it with an activation behind it; None where it takes none."""
+        return None
+
+    def fused(self, before: Operator) -> Operator | None:
+        """Return ``before`` with it behind, if it is an activation: see `activated`."""
         return None
 
     # ---- what it is as a step --------------------------------------------------------------------
@@ -134,15 +165,18 @@ class Operator:
         (name,) = self.kinds
         return name
 
+    # Of a map that may run in strips: the rows that one of the output sees, their stride, rows of
+    # padding above, and how many times as many rows the output has; else None.
+    rows = property(lambda self: None)
+
     @property
     def window(self) -> Window:
         """What a map looks at; its own pixel where it is no window."""
         return PIXEL
 
-    @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None] | None:
-        """The factor and the shift of each channel that a map reads; None if it reads none."""
-        return None
+    # Its filters, or the factor of each channel, and its bias; None if it reads none. Filters of
+    # transposed layers are those of frameworks, the input's channels first.
+    weights = property(lambda self: None)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -158,9 +192,9 @@ class Operator:
         """Return an operator of volumes along some axes of its own, as one of maps."""
         raise NotImplementedError(type(self).__name__)
 
-    def channels_after(self, channels: int) -> int:
-        """Return how many channels a map makes of so many."""
-        return channels
+    def channels_after(self, *channels: int) -> int:
+        """Return how many channels it makes of those of its inputs."""
+        return channels[0]
 
     def sizes_after(self, sizes: Sequence[int]) -> list[int]:
         """Return the sizes that it makes of sizes along its first axes, which nobody checks.

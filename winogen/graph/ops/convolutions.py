@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv.phases import joined, joined_weight, outputs
+from winogen.conv.phases import joined, joined_weight, ordinary, outputs
 from winogen.graph.ops.base import (
     ActivationSpec,
     Misfit,
@@ -83,14 +83,24 @@ class Filters(Operator):
     activation: ActivationSpec
 
     is_convolution = True
+    is_worthy = True
+    weight_bytes = property(lambda self: int(self.weight.nbytes))
+    weights = property(lambda self: (self.weight, self.bias))
+
+    def channels_after(self, *channels: int) -> int:
+        return len(self.weight)
 
     @property
-    def is_worthy(self) -> bool:
-        return True
+    def filters(self) -> Any:
+        """The filters without factors."""
+        return self.weight.filters if isinstance(self.weight, Scaled) else self.weight
 
-    @property
-    def weight_bytes(self) -> int:
-        return int(self.weight.nbytes)
+    def with_filters(self, filters: Any) -> Operator:
+        """Return it with others in their place, which have the same factors."""
+        changed: Any = self
+        old = self.weight
+        weight = replace(old, filters=filters) if isinstance(old, Scaled) else filters
+        return replace(changed, weight=weight)
 
     @property
     def parameters(self) -> list[Any]:
@@ -138,6 +148,9 @@ class Conv(Filters):
     """
 
     inputs = range(1, 4)
+    fuses_sums = True
+    conv = property(lambda self: self)
+    is_worthy = property(lambda self: not self.is_factor)
 
     weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
@@ -173,10 +186,6 @@ class Conv(Filters):
         """
         alone = set(self.weight.shape[1:]) == {1} and self.groups == len(self.weight)
         return alone and set(self.stride) == {1} and not any(self.padding)
-
-    @property
-    def is_worthy(self) -> bool:
-        return not self.is_factor
 
     @classmethod
     def identity(cls, shape: Shape, dtype: np.dtype, **fields: Any) -> Conv:
@@ -313,6 +322,10 @@ class ConvTranspose(Filters):
         return (shape[0], len(self.weight), *size)
 
     @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        return ordinary(np.asarray(self.weight), self.groups), self.bias  # its own inverse
+
+    @property
     def is_sparse(self) -> bool:
         """Whether a dilation beside a stride leaves the phases so few taps that this is no way."""
         return prod(self._joined.shape[2:]) * prod(self.stride) > _MOST_ZEROS * prod(
@@ -376,9 +389,6 @@ class ConvTranspose(Filters):
         return found
 
 
-Convolution = Conv | ConvTranspose
-
-
 def _reach(taps: Sequence[int], apart: Sequence[int]) -> list[int]:
     """From the first tap to the last along each axis, of taps so far apart; (): 1."""
     return [d * (k - 1) + 1 for k, d in zip(taps, apart or (1,) * len(taps))]
@@ -394,6 +404,7 @@ class QConv(Operator):
     """
 
     in_segments = False
+    quantized = property(lambda self: self)
 
     weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
     bias: np.ndarray | None  # (M,), int32

@@ -28,9 +28,14 @@ class Concat(Operator):
     """Maps one behind the other along the channels."""
 
     inputs = range(1, ANY_NUMBER)
+    is_concat = True
+    is_of_signals = True
 
     def __str__(self) -> str:
         return "concat"
+
+    def channels_after(self, *channels: int) -> int:
+        return sum(channels)
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         batch, _, *size = inputs[0]
@@ -50,6 +55,11 @@ class Slice(Operator):
     def __str__(self) -> str:
         return f"channels {self.start}:{self.stop}"
 
+    view = property(lambda self: (self.start, self.stop))
+
+    def channels_after(self, *channels: int) -> int:
+        return self.stop - self.start
+
     def shape(self, shape: Shape) -> Shape:
         if not 0 <= self.start < self.stop <= shape[1]:
             raise Misfit.shape(shape, f"at least {self.stop} channels")
@@ -65,6 +75,11 @@ class Pad(Operator):
 
     def __str__(self) -> str:
         return f"pad {','.join(map(str, self.padding))} {self.mode}"
+
+    is_of_signals = property(lambda self: self.padding[:2] == (0, 0))
+
+    def put_before(self, after: Operator) -> Operator | None:
+        return after.padded(self)
 
     def rank(self, given: int) -> int:
         return len(self.padding) // 2
@@ -127,6 +142,8 @@ class Repeat(Operator):
     def window(self) -> Window:
         return Window(self.factor, (1, 1), (0, 0, 0, 0), (1, 1))
 
+    rows = property(lambda self: (1, 1, 0, self.factor[0]))
+
     def along(self, axes: Sequence[int]) -> Repeat:
         return Repeat(some(self.factor, axes, 1))
 
@@ -168,8 +185,11 @@ class Spread(Operator):
         axes = zip(sizes, self.factor, by_axis(self.crop))
         return [n * count - sum(ends) for n, count, ends in axes]
 
-    def channels_after(self, channels: int) -> int:
-        return channels // prod(self.factor)
+    def channels_after(self, *channels: int) -> int:
+        return channels[0] // prod(self.factor)
+
+    # Where it is cropped, rows begin within a block.
+    rows = property(lambda self: None if any(self.crop) else (1, 1, 0, self.factor[0]))
 
     @property
     def kind(self) -> str:

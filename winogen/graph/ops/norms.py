@@ -28,15 +28,13 @@ class Norm(Operator):
     epsilon: float
     activation: str | None
 
+    weights = property(lambda self: (self.scale, self.shift))
+
     def shape(self, shape: Shape) -> Shape:
         for array in self.parameters:
             if array.shape != (shape[1],):
                 raise Misfit.shape(shape, f"{len(array)} channels")
         return shape
-
-    @property
-    def parameters(self) -> list[Any]:
-        return [array for array in (self.scale, self.shift) if array is not None]
 
     def scaled(self, affine: Affine, alone: bool) -> Norm | None:
         if self.activation is not None:
@@ -58,10 +56,6 @@ class Norm(Operator):
         return replace(changed, activation=activation)
 
     @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        return self.scale, self.shift
-
-    @property
     def fields(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon}
 
@@ -77,6 +71,8 @@ class GroupNorm(Norm):
 
     inputs = range(1, 3)
     kinds = ("group_norm",)
+    is_of_signals = True
+    fuses_pixel = True
 
     groups: int
     scale: np.ndarray | None = None  # (C,)

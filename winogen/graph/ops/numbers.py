@@ -25,6 +25,8 @@ from winogen.graph.ops.point import Point
 class Affine(Operator):
     """y[c] = scale[c] * x[c] + shift[c], per channel: a normalization at inference, or a factor."""
 
+    is_of_signals = True
+
     scale: np.ndarray  # (C,)
     shift: np.ndarray  # (C,)
 
@@ -49,9 +51,8 @@ class Affine(Operator):
             raise Misfit.shape(shape, f"{len(self.scale)} channels")
         return shape
 
-    @property
-    def parameters(self) -> list[Any]:
-        return [self.scale, self.shift]
+    weights = property(lambda self: (self.scale, self.shift))
+    is_elementwise = property(lambda self: not any(map(np.ptp, self.weights)))
 
     @property
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +65,9 @@ class Affine(Operator):
             kind = affine.scale.dtype
             both = finite(kind, self.scale * scale, self.shift * scale + shift)
         return None if both is None else Affine(*both)
+
+    def folded(self, before: Operator, alone: bool) -> Operator | None:
+        return before.scaled(self, alone)
 
     @property
     def depthwise(self) -> Conv:
@@ -79,10 +83,17 @@ class Affine(Operator):
 class Activation(Operator):
     """A function of every number, as `conv2d` spells it."""
 
+    is_of_signals = True
+
     activation: ActivationSpec
 
     def __str__(self) -> str:
         return name_of(self.activation)
+
+    is_elementwise = property(lambda self: not self.parameters)
+
+    def fused(self, before: Operator) -> Operator | None:
+        return before.activated(self.activation)
 
     @property
     def parameters(self) -> list[Any]:
@@ -100,11 +111,15 @@ class Add(Operator):
 
     inputs = range(2, 3)
     kinds = ("sum",)
+    is_of_signals = True
 
     repeated: bool = False
 
     def __str__(self) -> str:
         return "add pixel" if self.repeated else "add"
+
+    is_elementwise = property(lambda self: not self.repeated)
+    of_pixel = property(lambda self: Add(repeated=True))
 
     def added(self, shape: Shape, other: Shape) -> Shape:
         return pixel(shape) if self.repeated else shape
@@ -116,6 +131,8 @@ class Multiply(Operator):
 
     inputs = range(2, 3)
     kinds = ("product",)
+    is_elementwise = True
+    is_of_signals = True
 
     def __str__(self) -> str:
         return "multiply"

@@ -18,6 +18,7 @@ class Opaque(Operator):
 
     inputs = range(ANY_NUMBER)
     in_segments = False
+    is_opaque = True
 
     name: str
     payload: Any = None
@@ -33,15 +34,14 @@ class Opaque(Operator):
 class Plain(Operator):
     """What loops over arrays of any number of axes compute, which passes and planners leave alone.
 
-    ``made``: the shape of its output as a map. ``payload`` says what is computed, to who asked for
-    it.
+    ``made``: the shape of its output as a map. ``loops`` say what is computed, to who asked for it.
     """
 
     inputs = range(1, ANY_NUMBER)
 
     name: str
     made: Shape
-    payload: Any = None
+    loops: Any = None
 
     def __str__(self) -> str:
         return self.name

@@ -23,9 +23,7 @@ class Point(Operator):
     def __str__(self) -> str:
         return self.activation or ("factor" if self.scale is not None else "copy")
 
-    @property
-    def factors(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        return self.scale, self.shift
+    weights = property(lambda self: (self.scale, self.shift))
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> Point:

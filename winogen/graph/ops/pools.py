@@ -88,6 +88,8 @@ class MaxPool(Pool):
             text += f" dilation {listed(self.dilation)}"
         return text
 
+    rows = property(lambda self: (self.reach[0], self.stride[0], self.padding[0], 1))
+
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> MaxPool:
         return cls(*window)
@@ -128,6 +130,7 @@ class GlobalAverage(Operator):
     """The mean of every channel, a map of one pixel."""
 
     kinds = ("global_average",)
+    is_global = True
 
     def __str__(self) -> str:
         return "global average"
