@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 # How to get the distribution that this repository has beside winogen.
-LABORATORY = "pip install winogen-lab, or in a clone pip install -e lab"
+LABORATORY = "pip install ./lab in a clone of winogen"
 
 
 @cache

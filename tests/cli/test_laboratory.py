@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-CURE = "install it by pip install winogen-lab, or in a clone pip install -e lab"
+CURE = "install it by pip install ./lab in a clone of winogen"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_nets_need_somebody_who_offers_them(refused, offering, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WINOGEN_WISDOM", str(tmp_path / "wisdom"))
     offering()
-    assert "allowed: " in (line := refused(*words.split())) and "pip install winogen-lab" in line
+    assert "allowed: " in (line := refused(*words.split())) and "pip install ./lab" in line
     assert not (tmp_path / "out").exists()
 
 

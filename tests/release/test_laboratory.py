@@ -86,7 +86,7 @@ def test_the_laboratory_asks_for_the_winogen_beside_it():
 def test_winogen_works_without_the_laboratory_and_gets_its_commands_with_it(environment, tmp_path):
     run, add_laboratory = environment
     assert "bench " not in run("--help")
-    assert "pip install winogen-lab" in run("bench", "--threads", 2, status=2)
+    assert "pip install ./lab" in run("bench", "--threads", 2, status=2)
     assert "index.html" in run("report", "--layers", "none", "--trials", 5, "-o", "accuracy")
     add_laboratory()
     assert "bench " in run("--help") and "--peers" in run("bench", "--help")
