@@ -27,15 +27,6 @@ class Place(NamedTuple):
         """Return some of these channels."""
         return Place(self.buffer, self.channel + start, stop - start)
 
-    def overlaps(self, other: Place) -> bool:
-        """Whether they have numbers in common."""
-        apart = (
-            self.buffer != other.buffer
-            or self.channel + self.channels <= other.channel
-            or other.channel + other.channels <= self.channel
-        )
-        return not apart
-
 
 def places(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Place]:
     """Return the place of every value.

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program.adders import adder_bits, adder_depth, adders
@@ -179,15 +179,6 @@ def signed_as(row: Sequence[int], computed: Sequence[Scalar]) -> tuple[int, ...]
 
 def _least_depth(forms: LinearForms, value: int) -> int:
     return (forms.weight(value) - 1).bit_length()
-
-
-class _Start(NamedTuple):
-    """How rows are made ready for sharing, see `split` and `share`."""
-
-    halves: float
-    differences: float
-    noise: float
-    transposed: bool = False
 
 
 def _starts(
