@@ -97,10 +97,10 @@ def test_limits_can_be_measured_in_a_child(python):
     code = f"""{FORK}
 from winogen.toolchain import host_target
 from winogen.toolchain.limits import fma_peak
-from winogen.toolchain.meters import Memory, Reading
+from winogen.toolchain.meters import MemoryMeter, Reading
 def use():
     fma_peak(2, seconds=0.001)
-    Reading(Memory(1 << 14, 2, host_target()), 1 << 14).go_on(0.001)
+    Reading(MemoryMeter(1 << 14, 2, host_target()), 1 << 14).go_on(0.001)
     return "measured"
 print(use(), child(use))
 """

@@ -15,11 +15,12 @@ from graph import torch_nets as nets  # noqa: E402
 from optimized import inside, made, same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 
-from winogen.graph import ceilings, measured, segment  # noqa: E402
+from winogen.graph import Conv, ceilings, measured, segment  # noqa: E402
 from winogen.tasks import duel, limit  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
 from winogen.torch import deciding, drafting, known, optimize, report, wholes  # noqa: E402
+from winogen.torch.plain import Plain  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 
@@ -87,7 +88,8 @@ def test_torch_s_best_way_is_returned(x, clock):
     ours = optimize(model, x)
     kinds = {type(module) for module in inside(ours).modules()}
     assert not segments(ours) and nn.BatchNorm2d not in kinds
-    weights = [m.weight for m in inside(ours).modules() if getattr(m, "kind", "") == "conv"]
+    plain = [m for m in inside(ours).modules() if isinstance(m, Plain)]
+    weights = [m.weight for m in plain if isinstance(m.op, Conv)]
     assert weights and all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
     assert "normalizations folded" in str(report(ours)) and report(ours).layout == "NHWC"
     with torch.no_grad():

@@ -41,7 +41,7 @@ class JoinedPhases:
     """All phases along an axis as one convolution: output s*i + c - crop is pixel i of phase c.
 
     >>> joined(4, 2, 1, 96)
-    Joined(taps=2, before=1, crop=1, pixels=49)
+    JoinedPhases(taps=2, before=1, crop=1, pixels=49)
     """
 
     taps: int  # of each phase; where there are fewer, with zeros

@@ -88,7 +88,7 @@ def ranked(
 
     >>> from winogen.records import TARGETS
     >>> problem = Layer.of((64, 3, 3, 3), "uint8", padding=1).problem((1, 3, 56, 56))
-    >>> ways = ranked(problem, Request(), Numbers(), TARGETS["avx512"].adjusted("+vnni"))
+    >>> ways = ranked(problem, Request(), CallNumbers(), TARGETS["avx512"].adjusted("+vnni"))
     >>> len(ways), ways[0].choice.variant
     (4, 'im2col_vpdpbusd')
     """

@@ -19,8 +19,8 @@ _FORM = re.compile(r"(?:(products|params):)?(\d+\.?\d*|\.\d+)(x|dB|ms)", re.ASCI
 class CompressionBudget:
     """A limit on the sum of what layers cost, or on the quality of the outputs.
 
-    >>> Budget.of("products:1.5x"), str(Budget.of("36dB"))
-    (Budget(cost='products', value=1.5, unit='x'), '36dB')
+    >>> CompressionBudget.of("products:1.5x"), str(CompressionBudget.of("36dB"))
+    (CompressionBudget(cost='products', value=1.5, unit='x'), '36dB')
     """
 
     cost: Literal["seconds", "products", "params"]  # what is to be small

@@ -144,7 +144,7 @@ def test_the_plane_search_ends_with_many_targets(monkeypatch):
             super().__init__()
             searches.append(self)
 
-    monkeypatch.setattr(plane_search, "_Search", Counted)
+    monkeypatch.setattr(plane_search, "_PlaneSearch", Counted)
     monkeypatch.setattr(plane_search, "_LINES", 30_000)
     assert plane(powers(range(2, 16), 3)) == []
     # Of one set of points, 14 rows are held against some 120 lines, or 14 rays each cross as many.

@@ -36,7 +36,7 @@ def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
 class LinearForms:
     """Forms of so many inputs with coefficients up to ``largest``.
 
-    >>> forms = Forms(2, 8, Range(-128, 127))
+    >>> forms = LinearForms(2, 8, Range(-128, 127))
     >>> form = forms.encode((4, -6))
     >>> value, shift, sign = forms.canonical(form)
     >>> forms.decode(value), shift, sign
