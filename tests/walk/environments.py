@@ -26,6 +26,10 @@ ROOT = Path(__file__).parents[2]
 RAW = ("Traceback (most recent call last)", "Segmentation fault", "core dumped")
 NOBODY = "nobody"
 
+# In the background of a shell Ctrl-C is ignored, which commands would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @dataclass(frozen=True)
 class Ended:

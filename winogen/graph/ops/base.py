@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from winogen.graph.ops.convolutions import Conv, Joined, Scaled
+    from winogen.graph.ops.convolutions import Conv, Joined, QConv, Scaled
     from winogen.graph.ops.moves import Pad
     from winogen.graph.ops.numbers import Affine
 
@@ -97,21 +97,45 @@ class Operator:
 
     # ---- what passes ask -------------------------------------------------------------------------
 
-    # Whether a segment with it saves anything: whether it is a convolution, and no factor.
-    is_worthy = property(lambda self: False)
-    weight_bytes = property(lambda self: 0)  # of its filters
-    # Whether it does the same to every number, wherever axes are.
-    is_elementwise = property(lambda self: False)
-    # Whether it means the same of a signal (N, C, W) as of its map (N, C, 1, W).
-    is_of_signals = property(lambda self: False)
-    # The channels of its input, (start, stop), that it is a view of; None where it computes.
-    view = property(lambda self: None)
-    # Itself, or the depthwise convolution 1x1 that computes the same.
-    depthwise = property(lambda self: self)
-    # Itself, or the same with a map of a single pixel as its second input.
-    of_pixel = property(lambda self: self)
-    # Itself, if it is a convolution of 8-bit integers.
-    quantized = property(lambda self: None)
+    @property
+    def is_worthy(self) -> bool:
+        """Whether a segment with it saves anything: whether it is a convolution, and no factor."""
+        return False
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its filters."""
+        return 0
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether it does the same to every number, wherever axes are."""
+        return False
+
+    @property
+    def is_of_signals(self) -> bool:
+        """Whether it means the same of a signal (N, C, W) as of its map (N, C, 1, W)."""
+        return False
+
+    @property
+    def view(self) -> tuple[int, int] | None:
+        """The channels of its input, (start, stop), that it is a view of; None if it computes."""
+        return None
+
+    @property
+    def depthwise(self) -> Operator:
+        """Itself, or the depthwise convolution 1x1 that computes the same."""
+        return self
+
+    @property
+    def of_pixel(self) -> Operator:
+        """Itself, or the same with a map of a single pixel as its second input."""
+        return self
+
+    @property
+    def quantized(self) -> QConv | None:
+        """Itself, if it is a convolution of 8-bit integers."""
+        return None
 
     @property
     def conv(self) -> Conv:
@@ -165,18 +189,25 @@ class Operator:
         (name,) = self.kinds
         return name
 
-    # Of a map that may run in strips: the rows that one of the output sees, their stride, rows of
-    # padding above, and how many times as many rows the output has; else None.
-    rows = property(lambda self: None)
+    @property
+    def rows(self) -> tuple[int, int, int, int] | None:
+        """Of a map that may run in strips: the rows that one of the output sees, their stride, rows
+        of padding above, and how many times as many rows the output has; else None.
+        """
+        return None
 
     @property
     def window(self) -> Window:
         """What a map looks at; its own pixel where it is no window."""
         return PIXEL
 
-    # Its filters, or the factor of each channel, and its bias; None if it reads none. Filters of
-    # transposed layers are those of frameworks, the input's channels first.
-    weights = property(lambda self: None)
+    @property
+    def weights(self) -> tuple[Any, Any] | None:
+        """Its filters, or the factor of each channel, and its bias; None if it reads none.
+
+        Filters of transposed layers are those of frameworks, the input's channels first.
+        """
+        return None
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -50,9 +50,17 @@ class Scaled:
     filters: np.ndarray  # (M, C/groups, KH, KW), with the taps of each axis
     factors: np.ndarray  # (M,), float64
 
-    shape = property(lambda self: self.filters.shape)
-    dtype = property(lambda self: self.filters.dtype)
-    nbytes = property(lambda self: self.filters.nbytes)
+    @property
+    def shape(self) -> Any:
+        return self.filters.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.filters.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.filters.nbytes
 
     def __len__(self) -> int:
         return len(self.filters)
@@ -83,9 +91,14 @@ class Filters(Operator):
     activation: ActivationSpec
 
     is_convolution = True
-    is_worthy = True
-    weight_bytes = property(lambda self: int(self.weight.nbytes))
-    weights = property(lambda self: (self.weight, self.bias))
+
+    @property
+    def weight_bytes(self) -> int:
+        return int(self.weight.nbytes)
+
+    @property
+    def weights(self) -> tuple[Any, Any] | None:
+        return (self.weight, self.bias)
 
     def channels_after(self, *channels: int) -> int:
         return len(self.weight)
@@ -149,8 +162,14 @@ class Conv(Filters):
 
     inputs = range(1, 4)
     fuses_sums = True
-    conv = property(lambda self: self)
-    is_worthy = property(lambda self: not self.is_factor)
+
+    @property
+    def conv(self) -> Conv:
+        return self
+
+    @property
+    def is_worthy(self) -> bool:
+        return not self.is_factor
 
     weight: np.ndarray | Scaled | Joined  # (M, C/groups, KH, KW), with the taps of each axis
     bias: np.ndarray | None = None  # (M,)
@@ -249,8 +268,13 @@ class Joined:
     groups: int = 1
     apart: Sizes = ()  # along each axis; (): 1
 
-    dtype = property(lambda self: self.filters.dtype)
-    nbytes = property(lambda self: prod(self.shape) * self.dtype.itemsize)
+    @property
+    def dtype(self) -> np.dtype:
+        return self.filters.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -404,7 +428,10 @@ class QConv(Operator):
     """
 
     in_segments = False
-    quantized = property(lambda self: self)
+
+    @property
+    def quantized(self) -> QConv | None:
+        return self
 
     weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
     bias: np.ndarray | None  # (M,), int32

@@ -55,7 +55,9 @@ class Slice(Operator):
     def __str__(self) -> str:
         return f"channels {self.start}:{self.stop}"
 
-    view = property(lambda self: (self.start, self.stop))
+    @property
+    def view(self) -> tuple[int, int] | None:
+        return (self.start, self.stop)
 
     def channels_after(self, *channels: int) -> int:
         return self.stop - self.start
@@ -76,7 +78,9 @@ class Pad(Operator):
     def __str__(self) -> str:
         return f"pad {','.join(map(str, self.padding))} {self.mode}"
 
-    is_of_signals = property(lambda self: self.padding[:2] == (0, 0))
+    @property
+    def is_of_signals(self) -> bool:
+        return self.padding[:2] == (0, 0)
 
     def put_before(self, after: Operator) -> Operator | None:
         return after.padded(self)
@@ -142,7 +146,9 @@ class Repeat(Operator):
     def window(self) -> Window:
         return Window(self.factor, (1, 1), (0, 0, 0, 0), (1, 1))
 
-    rows = property(lambda self: (1, 1, 0, self.factor[0]))
+    @property
+    def rows(self) -> tuple[int, int, int, int] | None:
+        return (1, 1, 0, self.factor[0])
 
     def along(self, axes: Sequence[int]) -> Repeat:
         return Repeat(some(self.factor, axes, 1))
@@ -189,7 +195,9 @@ class Spread(Operator):
         return channels[0] // prod(self.factor)
 
     # Where it is cropped, rows begin within a block.
-    rows = property(lambda self: None if any(self.crop) else (1, 1, 0, self.factor[0]))
+    @property
+    def rows(self) -> tuple[int, int, int, int] | None:
+        return None if any(self.crop) else (1, 1, 0, self.factor[0])
 
     @property
     def kind(self) -> str:

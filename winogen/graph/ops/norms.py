@@ -28,7 +28,9 @@ class Norm(Operator):
     epsilon: float
     activation: str | None
 
-    weights = property(lambda self: (self.scale, self.shift))
+    @property
+    def weights(self) -> tuple[Any, Any] | None:
+        return (self.scale, self.shift)
 
     def shape(self, shape: Shape) -> Shape:
         for array in self.parameters:

@@ -51,8 +51,13 @@ class Affine(Operator):
             raise Misfit.shape(shape, f"{len(self.scale)} channels")
         return shape
 
-    weights = property(lambda self: (self.scale, self.shift))
-    is_elementwise = property(lambda self: not any(map(np.ptp, self.weights)))
+    @property
+    def weights(self) -> tuple[Any, Any] | None:
+        return (self.scale, self.shift)
+
+    @property
+    def is_elementwise(self) -> bool:
+        return not any(map(np.ptp, (self.scale, self.shift)))
 
     @property
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +95,9 @@ class Activation(Operator):
     def __str__(self) -> str:
         return name_of(self.activation)
 
-    is_elementwise = property(lambda self: not self.parameters)
+    @property
+    def is_elementwise(self) -> bool:
+        return not self.parameters
 
     def fused(self, before: Operator) -> Operator | None:
         return before.activated(self.activation)
@@ -118,8 +125,13 @@ class Add(Operator):
     def __str__(self) -> str:
         return "add pixel" if self.repeated else "add"
 
-    is_elementwise = property(lambda self: not self.repeated)
-    of_pixel = property(lambda self: Add(repeated=True))
+    @property
+    def is_elementwise(self) -> bool:
+        return not self.repeated
+
+    @property
+    def of_pixel(self) -> Operator:
+        return Add(repeated=True)
 
     def added(self, shape: Shape, other: Shape) -> Shape:
         return pixel(shape) if self.repeated else shape

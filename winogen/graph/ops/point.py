@@ -23,7 +23,9 @@ class Point(Operator):
     def __str__(self) -> str:
         return self.activation or ("factor" if self.scale is not None else "copy")
 
-    weights = property(lambda self: (self.scale, self.shift))
+    @property
+    def weights(self) -> tuple[Any, Any] | None:
+        return (self.scale, self.shift)
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> Point:

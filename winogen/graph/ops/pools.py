@@ -88,7 +88,9 @@ class MaxPool(Pool):
             text += f" dilation {listed(self.dilation)}"
         return text
 
-    rows = property(lambda self: (self.reach[0], self.stride[0], self.padding[0], 1))
+    @property
+    def rows(self) -> tuple[int, int, int, int] | None:
+        return (self.reach[0], self.stride[0], self.padding[0], 1)
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> MaxPool:
