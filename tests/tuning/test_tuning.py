@@ -404,7 +404,10 @@ def test_a_kill_leaves_a_file_that_is_whole(tmp_path):
 
 @pytest.mark.thorough
 def test_commands_at_once_end_by_ctrl_c_with_what_they_have(tiny, tmp_path):
-    """Two of them, on one file, as from two terminals; compilers get the signal, too."""
+    """Two of them, on one file, as from two terminals; compilers get the signal, too.
+
+    With no kernel at hand: else they might have ended before.
+    """
     (tmp_path / "mine.json").write_text(json.dumps([tiny.to_dict()]))
     file = tmp_path / "wisdom.jsonl"
     words = [sys.executable, "-m", "winogen", "tune", str(tmp_path / "mine.json")]
@@ -412,7 +415,11 @@ def test_commands_at_once_end_by_ctrl_c_with_what_they_have(tiny, tmp_path):
     commands = [
         subprocess.Popen(
             words,
-            env={**os.environ, "WINOGEN_WISDOM": str(file)},
+            env={
+                **os.environ,
+                "WINOGEN_WISDOM": str(file),
+                "WINOGEN_CACHE": str(tmp_path / "cache"),
+            },
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
