@@ -126,6 +126,26 @@ print(began.wait(60))
     assert run(code) == "True"
 
 
+def test_a_forked_child_ends_though_its_parent_was_about_to_plan():
+    code = """
+from winogen.graph import later
+class Planner:
+    def advance(self):
+        pass
+planner = Planner()
+later.go_on(planner, (), None)
+lock = later._planners[os.getpid()]._lock
+lock.acquire()  # as a thread does that takes its next work
+pid = os.fork()
+if not pid:
+    signal.alarm(60)
+    sys.exit()
+lock.release()
+print(os.waitpid(pid, 0)[1])
+"""
+    assert run(code) == "0"
+
+
 def test_a_pool_of_forked_children():
     code = """
 with multiprocessing.get_context("fork").Pool(2) as pool:

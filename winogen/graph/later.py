@@ -61,12 +61,19 @@ def go_on(owner: Advancing, arguments: tuple[Any, ...], planned: Planned | None)
     planners = _planners.get(os.getpid())
     if planners is None:
         planners = _planners.setdefault(os.getpid(), Background(_advance, "winogen plans", 1))
-        atexit.register(planners.end)  # it runs torch
+        atexit.register(_end)
     work = (ref(owner), *arguments)
     if not planners.is_done([work]) or planners.unfinished >= _MOST_WAITING:
         return
     if planned is None or compile_soon(kernels([planned])):
         planners.add([work])
+
+
+def _end() -> None:
+    """Wait for the thread of this process, as it may run torch; a forked one has none yet."""
+    planners = _planners.get(os.getpid())
+    if planners is not None:
+        planners.end()
 
 
 def _advance(work: tuple[Any, ...]) -> None:
