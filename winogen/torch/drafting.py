@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -291,11 +291,11 @@ class Drafts:
 
         Those of another ceiling are not measured in vain, and leave time for their kernels.
         """
-        decision = parts.decision.measured()
-        if decision.excluded == parts.decision.excluded:
-            return parts._replace(decision=decision)
-        body, _ = self._compiled(parts.reading, parts.uncut, parts.ceiling, decision)
-        errors = parts.errors and self._errors(body)
+        build = partial(self._compiled, parts.reading, parts.uncut, parts.ceiling)
+        body, decision = _without_slower(parts.body, parts.decision, build)
+        errors = parts.errors
+        if errors and body is not parts.body:
+            errors = self._errors(body)
         return parts._replace(body=body, decision=decision, errors=errors)
 
     def _errors(self, body: fx.GraphModule) -> Errors | None:
@@ -417,11 +417,21 @@ def folded(reading: Reading) -> fx.GraphModule:
 
 def measured(reading: Reading) -> tuple[fx.GraphModule, Decision]:
     """Return what `compiled` does, without the layers that torch computes faster."""
-    body, first = compiled(reading)
-    decision = first.measured()
-    if decision.excluded != first.excluded:
-        body, _ = compiled(reading, decision)
-    return body, decision
+    return _without_slower(*compiled(reading), partial(compiled, reading))
+
+
+def _without_slower(
+    body: fx.GraphModule,
+    decision: Decision,
+    build: Callable[[Decision], tuple[fx.GraphModule, Decision]],
+) -> tuple[fx.GraphModule, Decision]:
+    """Return a module and what was decided once all layers are measured; it is built anew, if
+    torch turns out to be faster in some.
+    """
+    measured = decision.measured()
+    if measured.excluded != decision.excluded:
+        body, _ = build(measured)
+    return body, measured
 
 
 def compiled(
