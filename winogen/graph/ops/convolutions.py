@@ -346,6 +346,10 @@ class ConvTranspose(Filters):
         return (shape[0], len(self.weight), *size)
 
     @property
+    def is_worthy(self) -> bool:
+        return True
+
+    @property
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
         return ordinary(np.asarray(self.weight), self.groups), self.bias  # its own inverse
 
