@@ -149,6 +149,33 @@ class Maker:
             arrays.append(self.constant(self.weights(filters)))
         return Value(self.node("Conv", x.name, *arrays, **values), filters, size)
 
+    def transposed(self, x: Value) -> Value:
+        """A transposed convolution: strides, what is left out or added at the ends, groups."""
+        rng = self.rng
+        groups = rng.choice([g for g in (1, 1, 1, 2, x.channels) if x.channels % g == 0])
+        filters = groups * (1 if groups == x.channels else rng.choice((1, 2, 4)))
+        taps = [rng.randint(1, 4) for _ in range(2)]
+        strides = [rng.choice((1, 2, 2, 3)) for _ in range(2)]
+        values: dict = {"strides": strides}
+        if rng.random() < 0.1:
+            values["dilations"] = [2, rng.choice((1, 2))]
+        draw = rng.random()
+        if draw < 0.1:
+            values["auto_pad"] = rng.choice(("SAME_UPPER", "VALID"))
+        elif draw < 0.7:
+            values["pads"] = [rng.randint(0, t // 2) for t in (*taps, *taps)]
+            if rng.random() < 0.4:
+                values["output_padding"] = [rng.randint(0, s - 1) for s in strides]
+        if groups > 1:
+            values["group"] = groups
+        if rng.random() < 0.5:
+            values["kernel_shape"] = taps
+        arrays = [self.constant(self.weights(x.channels, filters // groups, *taps))]
+        if rng.random() < 0.6:
+            arrays.append(self.constant(self.weights(filters)))
+        y = self.node("ConvTranspose", x.name, *arrays, **values)
+        return Value(y, filters, (*x.size, ("transposed", *taps, str(values))))
+
     def norm(self, x: Value) -> Value:
         arrays = [self.weights(x.channels) for _ in range(3)]
         arrays.append(self.numbers.uniform(0.5, 2, x.channels).astype(self.dtype))
@@ -410,7 +437,7 @@ class Maker:
             self.conv: 10, self.norm: 4, self.activation: 6, self.pad: 1.5, self.pool: 1.5,
             self.factor: 2, self.squeeze: 0.7, self.narrow_channels: 0.8, self.enlarge: 0.4,
             self.cast: 0.5, self.branch: 0.5, self.copy: 0.7, self.pair: 0.5,
-            self.excite: 1, self.last: 2, self.instance_norm: 1,
+            self.excite: 1, self.last: 2, self.instance_norm: 1, self.transposed: 1,
         }  # fmt: skip
         halved = 0
         for _ in range(rng.randint(4, 14)):

@@ -45,6 +45,7 @@ from winogen.testing import every_layer
 NEAR, TOUCH, TIMES = 1e-5, 1e-6, 20
 # With numbers of 8 bits in a model: of the largest output, at most and on average.
 STEPS_MOST, STEPS_MEAN = 0.3, 0.02
+CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 
 @dataclass
@@ -221,10 +222,10 @@ def _count(model: onnx.ModelProto, result: Rewritten, outcome: Outcome) -> None:
         for attribute in node.attribute:
             needed.update(name for one in attribute.g.node for name in one.input)
         dims = [constant.get(name) for name in node.input[1:]]
-        if node.op_type == "Conv" and all(dims) and dims[0][1:] != [1, 1, 1]:
+        if node.op_type in CONVOLUTIONS and all(dims) and dims[0][1:] != [1, 1, 1]:
             convs.append(node.output[0])
-    left = {name for node in result.model.graph.node if node.op_type == "Conv" and not node.domain
-            for name in node.output}  # fmt: skip
+    stay = [node for node in result.model.graph.node if not node.domain]
+    left = {name for node in stay if node.op_type in CONVOLUTIONS for name in node.output}
     outcome.eligible = len(convs)
     outcome.run = sum(name not in left for name in convs)
 

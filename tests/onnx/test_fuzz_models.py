@@ -37,6 +37,7 @@ def test_cases_are_of_every_kind():
     assert kinds >= {
         "Conv", "BatchNormalization", "Add", "Concat", "Pad", "MaxPool", "AveragePool", "If",
         "QuantizeLinear", "Cast", "Resize", "Slice", "DepthToSpace", "Dropout", "Constant",
+        "ConvTranspose",
     }  # fmt: skip
     assert {case.model.opset_import[0].version for case in cases} == set(range(7, 23))
     assert any(len(case.model.graph.input) > 1 and case.model.ir_version == 8 for case in cases)
