@@ -16,6 +16,7 @@ from winogen.graph import (
     Affine,
     Concat,
     Conv,
+    ConvTranspose,
     Graph,
     Node,
     Opaque,
@@ -272,6 +273,14 @@ def test_excluded_layers_and_segments_without_convolutions_are_left():
     assert [p.ours for p in cut(graph, {"b"})] == [True, False, False]
     assert [p.ours for p in cut(graph, {"a"})] == [False, True]
     assert not any(p.ours for p in cut(graph, {"a", "b"}))
+
+
+@pytest.mark.parametrize("taps", [(3, 3), (3, 3, 3), (1, 1)])
+@pytest.mark.parametrize("kind", [Conv, ConvTranspose])
+def test_every_convolution_is_worth_a_segment(kind, taps):
+    graph = chain(Activation("relu"), kind(np.ones((4, 4, *taps), np.float32)))
+    assert [piece.ours for piece in cut(graph)] == [True]
+    assert not any(piece.ours for piece in cut(chain(Activation("relu"), Pad((1, 1, 1, 1)))))
 
 
 @settings(max_examples=100)
