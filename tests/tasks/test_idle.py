@@ -1,12 +1,14 @@
 """Work behind calls waits until none runs, and gives way to those that come."""
 
+import os
+import sys
 import threading
 from contextlib import suppress
 
 import pytest
 
 from winogen.tasks import idle
-from winogen.tasks.idle import calling, give_way, note_call, work_behind_calls
+from winogen.tasks.idle import calling, give_way, lower_priority, note_call, work_behind_calls
 
 
 class Clock:
@@ -106,3 +108,28 @@ def test_threads_behind_calls_end_with_the_process(clock):
         ended = [not one.is_alive() for one in threads]
         give_way()  # this one is behind no calls
     assert ended == [True, True]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root may raise a priority"
+)
+def test_threads_hurry_when_the_process_ends(clock):
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    waits, seen = threading.Event(), []
+
+    def niceness():
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    def work():
+        lower_priority()
+        seen.append(niceness())
+        waits.set()
+        while len(seen) < 2:
+            if idle._ends and niceness() == before:
+                seen.append(before)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert waits.wait(60)
+    idle.end([thread])
+    assert seen == [max(before, 15), before]

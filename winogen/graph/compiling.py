@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, TimeoutError, as_completed
 from contextlib import suppress
 from functools import partial
-from threading import get_native_id
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -18,11 +16,10 @@ from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
-from winogen.tasks.idle import end, give_way, work_behind_calls
+from winogen.tasks.idle import end, give_way, lower_priority, work_behind_calls
 from winogen.tasks.limit import Limit
 from winogen.toolchain.compiler import mode
 
-_NICENESS = 15  # of 19, at which a thread gets hardly anything
 Step = Callable[[int, int, str], None]
 K = TypeVar("K")
 
@@ -120,19 +117,6 @@ def _compile(spec: KernelSpec) -> None:
     kernel(spec, Environment.now())
 
 
-def _behind_calls() -> None:
-    """Have this thread, and compilers that it starts, get what the threads of calls leave over.
-
-    Where calls use every CPU, one that is taken away holds all of them up. Linux alone has
-    priorities of threads.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError):
-            thread = get_native_id()
-            niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
-            os.setpriority(os.PRIO_PROCESS, thread, niceness)
-
-
 class Background(Generic[K]):
     """Work by its keys that daemon threads do, each once and no more at a time than there are CPUs.
 
@@ -195,7 +179,7 @@ class Background(Generic[K]):
         end(threads)
 
     def _work(self) -> None:
-        _behind_calls()
+        lower_priority()
         work_behind_calls()
         while True:
             give_way()
