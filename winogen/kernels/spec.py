@@ -120,6 +120,16 @@ class KernelSpec(Spec):
         return self.transform_h, self.transform_w
 
     @property
+    def apart(self) -> bool:
+        """Whether the micro-kernels, and what follows the store, are compiled apart.
+
+        Kernels of many tiles and layers share them. Others are few, and those that finish a few
+        pixels at a time would lose by a call what it saves.
+        """
+        kept = self.precision.format.summing == "kept"
+        return kept and any(self.transforms) and "rows" in self.entry.uses
+
+    @property
     def fields(self) -> Fields:
         """The fields of its struct: for all kernels, then for the variant, then for narrow
         arrays."""
