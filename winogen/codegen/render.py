@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from winogen import resources
+from winogen.codegen.calls import used_only
 from winogen.kernels.kind import Spec, declaration
 from winogen.kernels.spec import KernelSpec
 
@@ -31,7 +32,8 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…
 
     ``call``: the fields of the only call that it is for. By default it serves any, as its struct
-    says.
+    says, and has no function that nothing in it uses. That of one call has them still, as what is
+    written around it decides.
 
     >>> from winogen.kernels import named
     >>> from winogen.records import TARGETS, Precision
@@ -41,7 +43,8 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
     >>> "size_t layer_workspace_bytes(const winogen_conv *p, int threads)" in text
     True
     """
-    return str(_module(spec).text(spec, prefix, call))
+    text = str(_module(spec).text(spec, prefix, call))
+    return used_only(text) if call is None else text
 
 
 def _module(spec: Spec) -> Any:
@@ -55,8 +58,7 @@ def parts(spec: Spec) -> dict[str, str]:
     """
     if not isinstance(spec, KernelSpec) or not spec.apart:
         return {}
-    found: dict[str, str] = _module(spec).shared(spec)
-    return found
+    return {name: used_only(text) for name, text in _module(spec).shared(spec).items()}
 
 
 def cdef(spec: Spec, prefix: str = "winogen") -> str:

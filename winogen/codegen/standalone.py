@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from winogen.codegen.calls import used_only
 from winogen.codegen.compiling import compiling, spelled_target
 from winogen.codegen.ctext import commented
 from winogen.codegen.render import render
@@ -293,7 +294,7 @@ def render_pair(
     else:
         pair = TransposedPair(**known, **_of_phases(spec, transposed))
     return {
-        f"{name}.c": pair.render("standalone_transposed.c.j2" if transposed else "standalone.c.j2"),
+        f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
         f"{name}.h": pair.render("standalone.h.j2"),
     }
 
