@@ -5,11 +5,11 @@ void winogen_use_team(winogen_team *team) { on_team = team; }
 enum { PIECE = 1 << 14 };    /* numbers that a thread takes at a time */
 
 typedef struct {
-    const void *from;
-    void *to;
-    int64_t count;
-    int flip, zero;
-    float shift, lowest, highest;
+    const void *from;                /* Numbers that are converted. */
+    void *to;                        /* What becomes of them. */
+    int64_t count;                   /* How many there are. */
+    int flip, zero;                  /* The xor of bytes, and their zero point. */
+    float shift, lowest, highest;    /* What is added to numbers, and the limits of sums. */
 } conversion;
 
 static void widen_piece(void *context, int64_t piece)

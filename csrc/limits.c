@@ -19,9 +19,10 @@ enum {
 };
 
 typedef struct {
-    const float *start;
-    float factor, addend, *result;
-    int64_t steps;
+    const float *start;               /* What sums begin with. */
+    float factor, addend, *result;    /* What each step multiplies by and adds, and where the
+                                       * sums go. */
+    int64_t steps;                    /* How many steps are made. */
 } multiply_adds;
 
 static void multiply_add(void *context, int64_t thread)
@@ -64,10 +65,10 @@ typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
 
 /* Vectors per thread, and what is done with them. */
 typedef struct {
-    uint32_t *data, value;
-    int64_t vectors, passes;
-    int past_caches;
-    uint32_t total;
+    uint32_t *data, value;      /* The memory that is read or written, and what is written. */
+    int64_t vectors, passes;    /* Vectors of a thread, and how often all are passed. */
+    int past_caches;            /* Whether stores go past the caches. */
+    uint32_t total;             /* The sum of what was read. */
 } traffic;
 
 static void fill_part(void *context, int64_t thread)

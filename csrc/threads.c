@@ -21,10 +21,10 @@ enum { MOST = 1024 };    /* threads of a call */
 
 /* What one thread rings and one other waits for. */
 typedef struct {
-    int state;
-    int rung;    /* guarded by the mutex; only for sleepers */
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    int state;                 /* Whether it is silent or rung, or its owner asleep. */
+    int rung;                  /* Whether it is rung, for an owner that sleeps. */
+    pthread_mutex_t mutex;     /* What guards `rung`. */
+    pthread_cond_t changed;    /* What wakes an owner that sleeps. */
 } bell;
 
 enum { SILENT, ASLEEP, RUNG };    /* the states of a bell */
@@ -110,20 +110,21 @@ static void use(const cpus *mask) { (void)mask; }
 
 /* A call: `members` threads, each with its share of [0, count). */
 typedef struct {
-    void (*one)(void *, int64_t);
-    void *context;
-    int64_t count, members;
-    int64_t left;    /* members that have not finished */
-    cpus cpus;    /* of the caller */
-    bell over;
+    void (*one)(void *, int64_t);    /* The function that is called for each of [0, count). */
+    void *context;                   /* Its first argument. */
+    int64_t count, members;          /* How often it is called, and by how many threads. */
+    int64_t left;                    /* Threads that have not finished. */
+    cpus cpus;                       /* The CPUs of the caller. */
+    bell over;                       /* What the last thread rings. */
 } job;
 
 typedef struct worker {
-    bell called;
-    job *job;    /* that it is to join: who takes it from here, worker or caller, does its share */
-    int64_t member;
-    cpus cpus;    /* of the last call */
-    struct worker *next;    /* in the list of those that are idle */
+    bell called;            /* What calls it. */
+    job *job;               /* The job to join: whoever takes it from here, worker or caller,
+                             * does its share. */
+    int64_t member;         /* Its place among the members. */
+    cpus cpus;              /* The CPUs of the last call. */
+    struct worker *next;    /* The next of those that are idle. */
 } worker;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -3,8 +3,9 @@
 
 /* What besides sizes makes a plan fit. */
 typedef struct carried_scales {
-    winogen_scales scales;
-    int64_t x_zero, y_zero, w_zeros;    /* w_zeros: whether any filter has one */
+    winogen_scales scales;              /* The arrays of its scales and zero points. */
+    int64_t x_zero, y_zero, w_zeros;    /* Zero points of inputs and outputs, and whether any
+                                         * filter has one. */
 } carried_scales;
 
 typedef void quantized_packing(const void *conv, const void *weight, const void *zero,

@@ -5,9 +5,9 @@
 enum { CODES = 256, LOOKUP_RUN = 1 << 16 };    /* numbers of a part, where channels do not matter */
 
 typedef struct lookup_call {
-    const uint8_t *input, *table;
-    uint8_t *output;
-    int64_t run, total, tables;
+    const uint8_t *input, *table;    /* The input, and the table. */
+    uint8_t *output;                 /* The output. */
+    int64_t run, total, tables;      /* Numbers of a run, numbers in all, and tables. */
 } lookup_call;
 
 static void lookup_part(const void *call, int64_t phase, int64_t part, int64_t member)

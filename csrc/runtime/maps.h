@@ -1,21 +1,35 @@
 /* What lies between convolutions: pools, sums and products, numbers moved; for C and for cffi. */
 
 typedef struct winogen_map {
-    int64_t kind;                                       /* see `winogen_map_kinds` */
-    int64_t planar;                                     /* whether the layout is NCHW */
-    int64_t channels;                                   /* that it reads */
-    int64_t planes;                                     /* of a channel, in volumes */
-    int64_t kernel_h, kernel_w;                         /* of windows; else factors */
-    int64_t stride_h, stride_w, pad_top, pad_left;      /* of windows; cropped */
+    /* What it does, one of `winogen_map_kinds`. */
+    int64_t kind;
+    /* Whether the layout is NCHW. */
+    int64_t planar;
+    /* Channels that it reads. */
+    int64_t channels;
+    /* Planes of a channel, in volumes. */
+    int64_t planes;
+    /* Size of windows; else factors. */
+    int64_t kernel_h, kernel_w;
+    /* Steps between windows and padding; else what is cropped. */
+    int64_t stride_h, stride_w, pad_top, pad_left;
+    /* Steps between taps. */
     int64_t dilation_h, dilation_w;
-    int64_t groups;                                     /* of channels */
-    int64_t relu, silu;                                 /* what follows, of POINT and of norms */
-    double epsilon;                                     /* of norms: added to the variance */
-    /* What winogen_lay_map fills in. */
+    /* Groups of channels. */
+    int64_t groups;
+    /* Whether ReLU follows, of POINT and norms, or SiLU. */
+    int64_t relu, silu;
+    /* What norms add to the variance. */
+    double epsilon;
+    /* What winogen_lay_map fills in begins here: sizes of the input, then of the output. */
     int64_t batch, height, width, out_channels, out_height, out_width;
-    int64_t step_channel, step_row, step_col;           /* of the input's channels, when spread */
-    int64_t in_image, in_row, in_pixel, in_channel;     /* from one to the next, in numbers */
-    int64_t other_image, other_row, other_pixel, other_channel;    /* 0 where it is repeated */
+    /* Steps between the input's channels when they are spread. */
+    int64_t step_channel, step_row, step_col;
+    /* Numbers of the input from one to the next. */
+    int64_t in_image, in_row, in_pixel, in_channel;
+    /* The same of the other operand, 0 where it is repeated. */
+    int64_t other_image, other_row, other_pixel, other_channel;
+    /* The same of the output. */
     int64_t out_image, out_row, out_pixel, out_channel;
 } winogen_map;
 

@@ -1,14 +1,17 @@
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* The struct of a layer, of whichever kind it is. */
+typedef union plain_struct {
+    winogen_map map;
+    plain_layer real;
+    quantized_layer bytes;
+} plain_struct;
+
 /* What the steps of a plain plan point to. */
 typedef struct plain_plan {
-    int64_t *offsets;              /* of every array that lies between layers */
-    union plain_struct {
-        winogen_map map;
-        plain_layer real;
-        quantized_layer bytes;
-    } *structs;                    /* of every layer */
-    winogen_step *steps;
+    int64_t *offsets;         /* Where every array between layers begins. */
+    plain_struct *structs;    /* The struct of every layer. */
+    winogen_step *steps;      /* The steps. */
 } plain_plan;
 
 static void drop_plain(plain_plan *p)
@@ -20,38 +23,49 @@ static void drop_plain(plain_plan *p)
 
 /* What is known for inputs of some sizes. */
 typedef struct entry {
-    struct entry *next;
-    int64_t users;            /* calls that are running by it */
-    int unplanned;            /* there is no plan, and something to compute */
-    int by_original;          /* onnxruntime computes it */
-    int waiting;              /* ... until the planner has a plan */
-    double ask_at;            /* seconds: when to ask again */
-    int64_t threads;
-    winogen_plan plan;
-    plain_plan plain;         /* what that is made of, if it is plain */
-    winogen_layer *layers;    /* with their padding resolved */
-    winogen_array *arrays;
+    struct entry *next;       /* The one that was used before. */
+    int64_t users;            /* Calls that are running by it. */
+    int unplanned;            /* Whether there is no plan, and something to compute. */
+    int by_original;          /* Whether onnxruntime computes it. */
+    int waiting;              /* Whether it does so until the planner has a plan. */
+    double ask_at;            /* When to ask again, in seconds. */
+    int64_t threads;          /* Threads that the plan is for. */
+    winogen_plan plan;        /* What is run. */
+    plain_plan plain;         /* What the plan is made of, if it is plain. */
+    winogen_layer *layers;    /* The layers with their padding resolved. */
+    winogen_array *arrays;    /* The arrays with their sizes. */
 } entry;
 
 /* A node of a session. */
 typedef struct node {
-    const OrtApi *api;
-    int64_t number;               /* of all nodes that this process ever had */
-    char name[128];
-    int64_t itemsize;
-    int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
-    double tolerance, most_error;
-    int auto_pad;
-    int64_t rank;                 /* of arrays, where attributes say it; else 0 */
-    int told;                     /* whether it said that it computes the plain way */
-    int64_t layer_count, inputs, outputs, array_count;
-    winogen_layer *layers;
-    winogen_scales *scales;       /* of a quantized node */
-    int64_t *channels;            /* of every array that layers write; 0: as its filters */
-    winogen_array *constants;     /* of the inputs: rank 0 where it comes with the call */
-    original original;
-    pthread_mutex_t lock;         /* of the entries, the latest used first */
-    entry *entries;
+    const OrtApi *api;                                    /* The interface of onnxruntime. */
+    int64_t number;                                       /* Its number among all nodes that this
+                                                           * process ever had. */
+    char name[128];                                       /* What the session calls it. */
+    int64_t itemsize;                                     /* Bytes of a number. */
+    int64_t threads, lent;                                /* Threads that it may use, and those
+                                                           * that onnxruntime lends: 0 until they
+                                                           * are counted. */
+    double tolerance, most_error;                         /* The largest error that it may have,
+                                                           * and that a layer may be predicted. */
+    int auto_pad;                                         /* How padding is found, as ONNX says
+                                                           * it. */
+    int64_t rank;                                         /* Axes of arrays, where attributes say
+                                                           * it; else 0. */
+    int told;                                             /* Whether it said that it computes the
+                                                           * plain way. */
+    int64_t layer_count, inputs, outputs, array_count;    /* How many layers, inputs, outputs and
+                                                           * arrays it has. */
+    winogen_layer *layers;                                /* The layers. */
+    winogen_scales *scales;                               /* Scales of a quantized node. */
+    int64_t *channels;                                    /* Channels of every array that layers
+                                                           * write; 0: as many as filters. */
+    winogen_array *constants;                             /* Inputs that are constant, of rank 0
+                                                           * where they come with the call. */
+    original original;                                    /* The nodes that it stands for. */
+    pthread_mutex_t lock;                                 /* What guards the entries. */
+    entry *entries;                                       /* What is known for some sizes, the
+                                                           * latest used first. */
 } node;
 
 static _Atomic(winogen_planner) the_planner;

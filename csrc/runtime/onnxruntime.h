@@ -88,33 +88,56 @@ typedef union OrtApi {
 } OrtApi;
 
 typedef struct OrtApiBase {
-    const OrtApi *(*GetApi)(uint32_t version);    /* NULL: this onnxruntime is older */
-    const char *(*GetVersionString)(void);
+    const OrtApi *(*GetApi)(uint32_t version);    /* Returns an interface; NULL: this onnxruntime
+                                                   * is older. */
+    const char *(*GetVersionString)(void);        /* Returns the version in words. */
 } OrtApiBase;
 
 /* What onnxruntime asks of an operator; the order is fixed, members may be NULL if marked so. */
 typedef struct OrtCustomOp {
+    /* The version of the interface that it is written for. */
     uint32_t version;
+    /* Makes a kernel in the oldest interface. */
     void *(*CreateKernel)(const struct OrtCustomOp *, const OrtApi *, const OrtKernelInfo *);
+    /* Returns its name. */
     const char *(*GetName)(const struct OrtCustomOp *);
+    /* Returns whose device it runs on. */
     const char *(*GetExecutionProviderType)(const struct OrtCustomOp *);
+    /* Returns the type of an input. */
     int (*GetInputType)(const struct OrtCustomOp *, size_t);
+    /* Returns how many inputs it has. */
     size_t (*GetInputTypeCount)(const struct OrtCustomOp *);
+    /* Returns the type of an output. */
     int (*GetOutputType)(const struct OrtCustomOp *, size_t);
+    /* Returns how many outputs it has. */
     size_t (*GetOutputTypeCount)(const struct OrtCustomOp *);
+    /* Runs a kernel in the oldest interface. */
     void (*KernelCompute)(void *, OrtKernelContext *);
+    /* Ends a kernel. */
     void (*KernelDestroy)(void *);
+    /* Returns whether an input may be missing. */
     int (*GetInputCharacteristic)(const struct OrtCustomOp *, size_t);
+    /* Returns the same of an output. */
     int (*GetOutputCharacteristic)(const struct OrtCustomOp *, size_t);
+    /* Returns where an input has to lie. */
     int (*GetInputMemoryType)(const struct OrtCustomOp *, size_t);
+    /* Returns how many inputs a variadic one has at least. */
     int (*GetVariadicInputMinArity)(const struct OrtCustomOp *);
+    /* Returns whether these have one type. */
     int (*GetVariadicInputHomogeneity)(const struct OrtCustomOp *);
+    /* Returns how many outputs a variadic one has at least. */
     int (*GetVariadicOutputMinArity)(const struct OrtCustomOp *);
+    /* Returns whether these have one type. */
     int (*GetVariadicOutputHomogeneity)(const struct OrtCustomOp *);
+    /* Makes a kernel. */
     OrtStatus *(*CreateKernelV2)(const struct OrtCustomOp *, const OrtApi *, const OrtKernelInfo *,
                                  void **);
+    /* Runs a kernel. */
     OrtStatus *(*KernelComputeV2)(void *, OrtKernelContext *);
-    void *InferOutputShape;    /* may be NULL, as all below */
+    /* May be NULL, as all below. */
+    void *InferOutputShape;
+    /* Say which versions of the operator it is. */
     void *GetStartVersion, *GetEndVersion;
+    /* Say which inputs an output may overwrite or share. */
     void *GetMayInplace, *ReleaseMayInplace, *GetAliasMap, *ReleaseAliasMap;
 } OrtCustomOp;

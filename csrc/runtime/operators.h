@@ -2,11 +2,14 @@
 
 /* An operator for one type of numbers. */
 typedef struct operator {
-    OrtCustomOp face;    /* first: what onnxruntime sees */
-    const char *name;
-    int type;            /* of the outputs, and of the inputs */
-    OrtStatus *(*read)(node *, const OrtKernelInfo *);
-    const int *types;    /* of the inputs, if they are not all of one */
+    OrtCustomOp face;                                     /* What onnxruntime sees, which comes
+                                                           * first. */
+    const char *name;                                     /* What models call it. */
+    int type;                                             /* The type of its outputs, and of its
+                                                           * inputs. */
+    OrtStatus *(*read)(node *, const OrtKernelInfo *);    /* Reads its attributes into a node. */
+    const int *types;                                     /* Types of the inputs, if they are not
+                                                           * all of one. */
 } operator;
 
 static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKernelInfo *info,

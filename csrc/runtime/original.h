@@ -8,12 +8,13 @@
 enum { NAME_BYTES = 24 };
 
 typedef struct original {
-    char *model;                          /* NULL: there is none */
-    size_t bytes;
-    int64_t *reads, *holds;               /* inputs of the node: its inputs, its initializers */
-    size_t read_count, held_count;
-    OrtSession *session;                  /* made when it is first needed */
-    int fails;                            /* whether onnxruntime does not run it */
+    char *model;                      /* The bytes of a model; NULL: there is none. */
+    size_t bytes;                     /* How many there are. */
+    int64_t *reads, *holds;           /* Inputs of the node that are inputs of the model, and
+                                       * those that are its initializers. */
+    size_t read_count, held_count;    /* How many there are of each. */
+    OrtSession *session;              /* What runs the model, made when it is first needed. */
+    int fails;                        /* Whether onnxruntime does not run it. */
 } original;
 
 static void drop_original(const OrtApi *api, original *o)

@@ -3,16 +3,19 @@
 
 /* A quantized layer with its constants; the arrays of a call are input and output, NCHW. */
 typedef struct quantized_layer {
-    const winogen_layer *layer;
-    uint8_t flip;                /* 128 if the input is int8_t, which makes it unsigned */
-    const int8_t *weight, *w_zero;
-    const int32_t *bias;
-    const float *x_scale, *w_scale, *y_scale;    /* NULL: the sums are the output */
-    int64_t w_zeros, w_scales;                   /* one, or as many as filters */
-    int64_t x_zero;              /* of the unsigned numbers */
-    int64_t y_zero, lowest, highest;
-    int64_t batch, filters, channels;            /* channels: of a group */
-    int64_t size[2], kernel[2], out[2];          /* height, width */
+    const winogen_layer *layer;                  /* The layer. */
+    uint8_t flip;                                /* 128 if the input is int8_t, which makes it
+                                                  * unsigned. */
+    const int8_t *weight, *w_zero;               /* The filters, and their zero points. */
+    const int32_t *bias;                         /* The bias of each filter. */
+    const float *x_scale, *w_scale, *y_scale;    /* Scales; NULL: the sums are the output. */
+    int64_t w_zeros, w_scales;                   /* Zero points and scales of filters: one, or
+                                                  * one for each. */
+    int64_t x_zero;                              /* The zero point of inputs as unsigned numbers. */
+    int64_t y_zero, lowest, highest;             /* The zero point of outputs, and their limits. */
+    int64_t batch, filters, channels;            /* Images, filters, and channels of a group. */
+    int64_t size[2], kernel[2], out[2];          /* Height and width of the input, of the kernel
+                                                  * and of the output. */
 } quantized_layer;
 
 enum { QUANTIZED_LAYER, QUANTIZED_INPUT, QUANTIZED_OUTPUT };    /* the pointers of a call */

@@ -7,53 +7,71 @@ enum { DEPTH, HEIGHT, WIDTH, AXES };    /* maps have no depth: one plane, one ta
 
 /* An array of a node: its inputs, then its outputs, then what lies between its layers. */
 typedef struct winogen_array {
-    int64_t rank, shape[5];     /* sizes of the first `rank` axes: N, C, H, W; N, C, D, H, W */
-    const void *constant;       /* the numbers, if they are the same for all calls; else NULL */
+    int64_t rank, shape[5];    /* How many axes it has, and their sizes: N, C, H, W or N, C, D,
+                                * H, W. */
+    const void *constant;      /* The numbers, if all calls have the same; else NULL. */
 } winogen_array;
 
 /* One convolution of a node, y = activation(conv + bias + add) + add_after, or a map of `channels`
  * channels, see maps.h. Arrays are meant by their number, -1 where there is none; those with a
  * `_channel` begin at that channel. */
 typedef struct winogen_layer {
-    int64_t kind;               /* of winogen_map_kinds; 0: a convolution */
-    int64_t planes;             /* of volumes: whether each plane is a map; else all rows of one */
-    int64_t channels, kernel[3];    /* of a map; along DEPTH, HEIGHT, WIDTH, as all that follows */
+    /* One of winogen_map_kinds; 0: a convolution. */
+    int64_t kind;
+    /* Whether each plane of a volume is a map; else all rows of one are. */
+    int64_t planes;
+    /* Channels and kernel of a map, along DEPTH, HEIGHT and WIDTH, as all that follows. */
+    int64_t channels, kernel[3];
+    /* The arrays that it reads, and the one that it writes. */
     int64_t input, weight, bias, slopes, add, add_after, output;
+    /* The channel that each of them begins at. */
     int64_t input_channel, add_channel, add_after_channel, output_channel;
+    /* From one window to the next, and from one tap. */
     int64_t stride[3], dilation[3];
-    int64_t padding[6];         /* front, top, left, back, bottom, right */
+    /* Padding in front, on top, on the left, behind, at the bottom and on the right. */
+    int64_t padding[6];
+    /* Groups of channels, the mode of padding and the number of the activation. */
     int64_t groups, padding_mode, activation;
-    double parameters[2];       /* of the activation */
+    /* Parameters of the activation. */
+    double parameters[2];
 } winogen_layer;
 
 /* What a quantized convolution has besides, as ONNX's QLinearConv: arrays by their numbers, -1 where
  * there is none. Without scales its output are the sums, int32. All but the input are constants. */
 typedef struct winogen_scales {
+    /* Arrays of scales and zero points. */
     int64_t x_scale, x_zero, w_scale, w_zero, y_scale, y_zero;
-    int64_t input_signed, output_signed;    /* whether they are int8; else uint8 */
+    /* Whether they are int8; else they are uint8. */
+    int64_t input_signed, output_signed;
 } winogen_scales;
 
 typedef struct winogen_question {
-    int64_t node;               /* its number in this process */
-    const char *name;
-    int64_t itemsize;           /* of the input's numbers: 4 or 8 bytes; 1: it is quantized */
-    int64_t threads;            /* that onnxruntime lends */
-    int64_t waits;              /* whether nothing else computes the node meanwhile */
-    double tolerance;           /* 0: the planner's own */
-    double most_error;          /* predicted, of any layer, where there is a way; 0: any */
-    int64_t layers, inputs, outputs, arrays;
-    const winogen_layer *layer;
-    const winogen_array *array;
-    const winogen_scales *scales;    /* of the only layer, if it is quantized; else NULL */
+    int64_t node;                               /* The number of the node in this process. */
+    const char *name;                           /* What the session calls it. */
+    int64_t itemsize;                           /* Bytes of the input's numbers: 4 or 8; 1: it is
+                                                 * quantized. */
+    int64_t threads;                            /* Threads that onnxruntime lends. */
+    int64_t waits;                              /* Whether nothing else computes the node
+                                                 * meanwhile. */
+    double tolerance;                           /* The largest error that it may have; 0: the
+                                                 * planner's own. */
+    double most_error;                          /* The largest error that a layer may be
+                                                 * predicted, where there is a way; 0: any. */
+    int64_t layers, inputs, outputs, arrays;    /* How many layers, inputs, outputs and arrays
+                                                 * there are. */
+    const winogen_layer *layer;                 /* The layers. */
+    const winogen_array *array;                 /* The arrays. */
+    const winogen_scales *scales;               /* Scales of the only layer, if it is quantized;
+                                                 * else NULL. */
 } winogen_question;
 
 /* The slots of its steps are 0, the node's inputs, its outputs, and memory to work in. */
 typedef struct winogen_plan {
-    int64_t count;
-    const winogen_step *steps;
-    int64_t scratch_bytes;      /* of that memory */
-    int64_t handle;             /* what to give back when the plan is done with; 0: nothing. It
-                                 * stays where the planner is asked again */
+    int64_t count;                /* How many steps there are. */
+    const winogen_step *steps;    /* The steps. */
+    int64_t scratch_bytes;        /* Bytes of memory to work in. */
+    int64_t handle;               /* What to give back when the plan is done with; 0: nothing. It
+                                   * stays where the planner is asked again. */
 } winogen_plan;
 
 /* UNKNOWN: there is no plan for these sizes. FAILED: why stands in `message`, of `size` bytes.

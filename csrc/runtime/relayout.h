@@ -2,7 +2,7 @@
 
 /* Of `count` matrices, each is transposed: `rows` x `cols` numbers become `cols` x `rows`. */
 typedef struct winogen_relayout {
-    int64_t count, rows, cols;
+    int64_t count, rows, cols;    /* How many matrices there are, and rows and columns of each. */
 } winogen_relayout;
 
 /* How many parts that has. */

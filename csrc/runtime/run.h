@@ -3,9 +3,9 @@
 /* Memory to work in, LINE-aligned: the thread's own, as large as any of its calls needed. A thread
  * that waits for others might begin another call meanwhile, which then gets memory for itself. */
 typedef struct scratch {
-    size_t bytes;
-    void *memory;
-    int used;
+    size_t bytes;    /* How large it is. */
+    void *memory;    /* Where it begins. */
+    int used;        /* Whether a call uses it. */
 } scratch;
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
@@ -51,9 +51,13 @@ static void return_scratch(scratch *s)
 /* Parts that the members of a team take from a common counter. A member has buffers of its own and
  * waits for nobody, so that it does not matter how many of them really run at once. */
 typedef struct team_work {
+    /* The function that computes a part. */
     void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
+    /* The call whose work it is. */
     const void *call;
+    /* The phase, and how many parts it has. */
     int64_t phase, parts;
+    /* The next part to take. */
     _Atomic int64_t next;
 } team_work;
 
@@ -80,9 +84,9 @@ static OrtStatus *run_phase(const OrtApi *api, const OrtKernelContext *context, 
 /* How many threads onnxruntime lends, which it does not tell: each that takes part in a loop is
  * counted once, and waits a little for the others. */
 typedef struct roll_call {
-    int64_t id, expected;
-    struct timespec begin;
-    _Atomic int64_t present;
+    int64_t id, expected;       /* The number of the loop, and how many threads it waits for. */
+    struct timespec begin;      /* When the loop began. */
+    _Atomic int64_t present;    /* Threads that were counted. */
 } roll_call;
 
 static void answer(void *data, size_t index)
@@ -121,9 +125,9 @@ static int64_t threads_lent(const OrtApi *api, const OrtKernelContext *context)
 
 /* The threads that onnxruntime lends for one call of a node. */
 typedef struct lender {
-    const OrtApi *api;
-    const OrtKernelContext *context;
-    OrtStatus *status;
+    const OrtApi *api;                  /* The interface of onnxruntime. */
+    const OrtKernelContext *context;    /* The call of the node. */
+    OrtStatus *status;                  /* What went wrong, NULL for nothing. */
 } lender;
 
 static int run_on_lent(void *pool, const winogen_step *step, const void *call)

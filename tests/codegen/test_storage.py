@@ -47,7 +47,7 @@ ALL = list(dict.fromkeys([*host_targets(), *PLAIN]))
 
 def text(name, target):
     words = numbers_and_vectors(Precision.of("float32", name), target)
-    return environment().from_string(KERNEL).render(name=name, **words)
+    return environment().from_string(KERNEL).render(name=name, matrices=False, **words)
 
 
 @cache

@@ -8,7 +8,7 @@ forms no other multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from winogen.codegen.ctext import (
     spelling_of_c,
 )
 from winogen.codegen.headers import TITLES_2D, title
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.program.kinds import KINDS
 
@@ -53,6 +53,15 @@ class Dialect:
         return f"dialects/{self.name}.{self.suffix}.j2"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Transforms(Context, templates=("dialects/*.j2",)):
+    """What the templates of all dialects know."""
+
+    head: str  # the comment at the head of the file
+    guard: str
+    transforms: Sequence[Mapping[str, Any]]
+
+
 def render(transform: Transform, dialect: str, command: str = "") -> str:
     """Return a file with the three transforms of F(m, r), in 1D and 2D, in a dialect.
 
@@ -71,20 +80,11 @@ def render(transform: Transform, dialect: str, command: str = "") -> str:
     for kind, matrix in transform.matrices.items():
         transform.programs[kind].verify(matrix)
     command = command or f"winogen derive {transform.m} {transform.r} --format {dialect}"
-    return (
-        environment()
-        .get_template(spoken.template)
-        .render(
-            head=_head(transform, spoken, command),
-            name=transform.name,
-            guard=f"WINOGEN_{transform.name.upper()}",
-            m=transform.m,
-            r=transform.r,
-            n=transform.n,
-            products=transform.products,
-            transforms=[_function(transform, kind, spoken) for kind in KINDS],
-        )
-    )
+    return Transforms(
+        head=_head(transform, spoken, command),
+        guard=f"WINOGEN_{transform.name.upper()}",
+        transforms=[_function(transform, kind, spoken) for kind in KINDS],
+    ).render(spoken.template)
 
 
 def _head(transform: Transform, dialect: Dialect, command: str) -> str:

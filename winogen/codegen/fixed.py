@@ -7,13 +7,14 @@ are as narrow as the widths allow, which are proven (`winogen.fixed`).
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import NamedConstant, Spelling, commented, names_of, routine
 from winogen.codegen.fixed_planner import of_catalog
 from winogen.codegen.headers import TITLES_2D, matrix_lines, of_integers, title
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.fixed.integral import SUMS, WORDS
 from winogen.fixed.ranges import Range, intervals, ranges, ranges_2d, signed
@@ -96,6 +97,31 @@ def with_fewer_bits(made: Integral, inputs: Range, filters: Range) -> tuple[str,
     return best
 
 
+@dataclass(frozen=True, kw_only=True)
+class Integers(Context, templates=("fixed.h.j2",)):
+    """What the template of a header in integers knows."""
+
+    head: Sequence[str]  # its comment, in lines
+    guard: str
+    name: str
+    types: Mapping[str, str | None]  # of inputs, words, sums and the like, in C
+    inputs: Range
+    filters: Range
+    sum_bits: int
+    channels: int  # the most that sums hold
+    m: int
+    r: int
+    n: int
+    stride: int
+    products: int
+    scale: int  # of results, 2^power * odd
+    odd: int
+    inverse: str  # of odd, modulo the range of sums
+    power: int
+    unscaling: str  # when results are exact, in words
+    transforms: Sequence[Mapping[str, Any]]
+
+
 def render(made: Integral, found: TypeWidths, name: str, command: str) -> str:
     """Return the header; the same arguments give the same bytes.
 
@@ -115,32 +141,27 @@ def render(made: Integral, found: TypeWidths, name: str, command: str) -> str:
         "most": f"INT{found.sums}_MAX",
         "dual": _DUAL.get((found.word, found.sums)),
     }
-    text: str = (
-        environment()
-        .get_template("dialects/fixed.h.j2")
-        .render(
-            head=list(map(commented, _head(made, found, command))),
-            guard=full.upper(),
-            name=full,
-            types=types,
-            inputs=found.inputs,
-            filters=found.filters,
-            sum_bits=found.sums,
-            channels=found.channels,
-            m=algorithm.m,
-            r=algorithm.r,
-            n=algorithm.n,
-            stride=algorithm.stride,
-            products=algorithm.products,
-            scale=made.scale**2,
-            odd=odd,
-            inverse=f"{pow(odd, -1, 1 << found.sums)}{suffix}",
-            power=1 << power,
-            unscaling=f", if that is less than 2^{found.sums - 1 - power} in magnitude",
-            transforms=[_function(made, kind, found, full) for kind in KINDS],
-        )
-    )
-    return text
+    return Integers(
+        head=list(map(commented, _head(made, found, command))),
+        guard=full.upper(),
+        name=full,
+        types=types,
+        inputs=found.inputs,
+        filters=found.filters,
+        sum_bits=found.sums,
+        channels=found.channels,
+        m=algorithm.m,
+        r=algorithm.r,
+        n=algorithm.n,
+        stride=algorithm.stride,
+        products=algorithm.products,
+        scale=made.scale**2,
+        odd=odd,
+        inverse=f"{pow(odd, -1, 1 << found.sums)}{suffix}",
+        power=1 << power,
+        unscaling=f", if that is less than 2^{found.sums - 1 - power} in magnitude",
+        transforms=[_function(made, kind, found, full) for kind in KINDS],
+    ).render()
 
 
 def _function(made: Integral, kind: str, found: TypeWidths, full: str) -> dict[str, Any]:

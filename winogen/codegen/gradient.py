@@ -6,10 +6,12 @@ The gradient of the weights of F(m, r) is F(r, m) with the matrices at hand, see
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from winogen.codegen.context import distinct, title_of, tuned, view
+from winogen.codegen.context import RealKernel, View, distinct, framed, title_of, tuned, view
 from winogen.codegen.transform import Transform
 from winogen.codegen.transforms import from_algorithm
 from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec
@@ -47,20 +49,29 @@ def gradient_of(transform: Transform) -> Transform:
     )
 
 
-def context(spec: GradientSpec) -> dict[str, Any]:
-    """Return what the template of a kernel knows."""
+@dataclass(frozen=True, kw_only=True)
+class Gradient(RealKernel, templates=("weight_gradient.c.j2",)):
+    """What the template of gradients of weights knows of a kernel."""
+
+    finished: int  # filters whose sums over all tiles are transformed together
+    H: View | None
+    W: View | None
+    transforms: Sequence[View]  # along height and width, each once
+
+
+def text(spec: GradientSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
+    """Return the C of a kernel, see `winogen.codegen.render.render`."""
     height, width = (view(gradient_of(t), *KINDS) for t in spec.transforms)
-    return {
+    return Gradient(
+        **framed(spec, prefix, call, narrow=spec.precision.narrow, flushes=spec.target.flushes),
         **tuned(spec, USES),
-        "template": "weight_gradient.c.j2",
-        "title": title_of(TITLE, spec, height, width),
-        "finished": FINISHED,
-        "layout": spec.layout,
-        "halves": 0,
-        "row_step": "1",
-        "packed_sums": True,
-        "panels_inside": False,
-        "H": height,
-        "W": width,
-        "transforms": distinct(height, width),
-    }
+        title=title_of(TITLE, spec, height, width),
+        finished=FINISHED,
+        layout=spec.layout,
+        row_step="1",
+        packed_sums=True,
+        panels_inside=False,
+        H=height,
+        W=width,
+        transforms=distinct(height, width),
+    ).render()

@@ -7,11 +7,12 @@ provenance, the three matrices, operation counts, and what was proven.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from winogen.codegen.ctext import commented, routine, spelling_of_c
-from winogen.codegen.templates import environment
+from winogen.codegen.ctext import NamedConstant, commented, routine, spelling_of_c
+from winogen.codegen.templates import Context
 from winogen.columns import aligned
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
@@ -25,6 +26,53 @@ if TYPE_CHECKING:
 
 WRITE_COMMAND = "winogen transforms write"
 _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """A 1D transform as `parts/transform_function.h.j2` writes it."""
+
+    title: str  # what it computes and costs
+    real: str  # the type of its constants
+    name: str
+    signature: str
+    constants: Sequence[NamedConstant]
+    vectors: int  # of constants that a caller holds; 0: it has its own
+    lanes: int  # of these vectors
+    equations: Sequence[str]
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeaderFunction(Function):
+    """The same in a header, with the 2D transform that is made of it."""
+
+    kind: str
+    title_2d: str
+    vec: str  # the type of what it computes on
+    source: str  # what its input is called, and below its output
+    target: str
+    inputs: int
+    outputs: int
+    # Statements of the 2D transform: what a column and a row read, and what a row stores.
+    column: Sequence[str]
+    row: Sequence[str]
+    stores: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header(Context, templates=("transform.h.j2",)):
+    """What the template of a header knows."""
+
+    command: str  # what regenerates it
+    head: Sequence[str]  # its comment, in lines
+    guard: str
+    name: str
+    m: int
+    r: int
+    n: int
+    products: int
+    transforms: Sequence[HeaderFunction]
 
 
 def render_header(
@@ -48,8 +96,7 @@ def render_header(
     """
     for kind, matrix in algorithm.matrices.items():
         programs[kind].verify(matrix)
-    template = environment().get_template("transform.h.j2")
-    return template.render(
+    return Header(
         command=commented(command),
         head=list(map(commented, _head(algorithm, programs, source, textbook or algorithm, order))),
         guard=f"WINOGEN_{name.upper()}",
@@ -59,7 +106,7 @@ def render_header(
         n=algorithm.n,
         products=algorithm.products,
         transforms=[_transform(kind, name, programs[kind.name]) for kind in KINDS.values()],
-    )
+    ).render()
 
 
 def function(
@@ -70,7 +117,7 @@ def function(
     real: str,
     inline: str,
     lanes: int = 0,
-) -> dict[str, Any]:
+) -> Function:
     """Return a 1D transform for the template of a function, `parts/transform_function.h.j2`.
 
     ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
@@ -84,17 +131,17 @@ def function(
     arguments = f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]"
     if vectors:
         arguments += f", const {vec} k[{vectors}]"
-    return {
-        "title": title(kind, program),
-        "real": real,
-        "name": f"winogen_{header}_{name}",
-        "signature": _signature(f"{inline} void winogen_{header}_{name}", arguments),
-        "constants": text.constants,
-        "vectors": vectors,  # of constants
-        "lanes": lanes,
-        "equations": text.equations,
-        "lines": text.lines,
-    }
+    return Function(
+        title=title(kind, program),
+        real=real,
+        name=f"winogen_{header}_{name}",
+        signature=_signature(f"{inline} void winogen_{header}_{name}", arguments),
+        constants=text.constants,
+        vectors=vectors,
+        lanes=lanes,
+        equations=text.equations,
+        lines=text.lines,
+    )
 
 
 def title(kind: TransformKind, program: Program) -> str:
@@ -108,25 +155,26 @@ def title(kind: TransformKind, program: Program) -> str:
     return f"{kind.target} = {kind.symbol} {kind.source}: {_plural(count, 'instruction')}."
 
 
-def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, Any]:
-    """The fields of one transform for the template of a header."""
+def _transform(kind: TransformKind, header: str, program: Program) -> HeaderFunction:
+    """One transform for the template of a header."""
     name, _, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
     filters = "FILTER_" if name == "filter" else ""
     vec, real = f"WINOGEN_{filters}VEC", f"WINOGEN_{filters}REAL"
-    return {
-        **function(kind, header, program, vec, real, "WINOGEN_INLINE"),
-        "kind": name,
-        "title_2d": f"{TITLES_2D[name]}: {_twice(program)} instructions.",
-        "vec": vec,
-        "source": letter,
-        "target": target,
-        "inputs": inputs,
-        "outputs": outputs,
-        "column": _wrap([_at("in", i, "in_row", inputs) + "," for i in range(inputs)]),
-        "row": _wrap([f"half[{j}][i]," for j in range(inputs)]),
-        "stores": [f"{_at('out', j, 'out_col', outputs)} = {target}[{j}];" for j in range(outputs)],
-    }
+    made = function(kind, header, program, vec, real, "WINOGEN_INLINE")
+    return HeaderFunction(
+        **{field.name: getattr(made, field.name) for field in fields(made)},
+        kind=name,
+        title_2d=f"{TITLES_2D[name]}: {_twice(program)} instructions.",
+        vec=vec,
+        source=letter,
+        target=target,
+        inputs=inputs,
+        outputs=outputs,
+        column=_wrap([_at("in", i, "in_row", inputs) + "," for i in range(inputs)]),
+        row=_wrap([f"half[{j}][i]," for j in range(inputs)]),
+        stores=[f"{_at('out', j, 'out_col', outputs)} = {target}[{j}];" for j in range(outputs)],
+    )
 
 
 TITLES_2D = {

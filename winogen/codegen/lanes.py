@@ -7,13 +7,15 @@ how much a result may be off. Where operands of 16 bits hold everything, `fixed`
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import NamedConstant, Spelling, commented, names_of, routine
 from winogen.codegen.headers import matrix_lines, of_integers, title
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.fixed.lanes import Lanes, Passes, passes
 from winogen.fixed.ranges import of_products, signed
@@ -52,6 +54,24 @@ def bound(made: Integral, found: dict[str, Passes], bits: int) -> Fraction:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaneIntegers(Context, templates=("lanes.h.j2",)):
+    """What the template of a header in lanes knows."""
+
+    head: Sequence[str]  # its comment, in lines
+    guard: str
+    name: str
+    bits: int  # of a lane
+    m: int
+    r: int
+    n: int
+    products: int
+    channels: int  # the most that sums hold
+    scale: int  # of results
+    transforms: Sequence[Mapping[str, Any]]  # of inputs and filters
+    output: Mapping[str, Any]  # that of sums
+
+
 def render(made: Integral, bits: int, name: str, command: str) -> str:
     """Return the header for lanes of so many bits, 8 or 16; the same arguments give the same bytes.
 
@@ -82,25 +102,20 @@ def render(made: Integral, bits: int, name: str, command: str) -> str:
     program = made.programs["output"]
     _, _, source, target = KINDS["output"]
     output = routine(program, source, target, _wide())
-    text: str = (
-        environment()
-        .get_template("dialects/lanes.h.j2")
-        .render(
-            head=list(map(commented, head)),
-            guard=full.upper(),
-            name=full,
-            bits=bits,
-            m=algorithm.m,
-            r=algorithm.r,
-            n=algorithm.n,
-            products=algorithm.products,
-            channels=channels,
-            scale=made.scale**2,
-            transforms=[_transform(made, kind, found[kind], full) for kind in found],
-            output={"title": title(KINDS["output"], program), "lines": output.lines},
-        )
-    )
-    return text
+    return LaneIntegers(
+        head=list(map(commented, head)),
+        guard=full.upper(),
+        name=full,
+        bits=bits,
+        m=algorithm.m,
+        r=algorithm.r,
+        n=algorithm.n,
+        products=algorithm.products,
+        channels=channels,
+        scale=made.scale**2,
+        transforms=[_transform(made, kind, found[kind], full) for kind in found],
+        output={"title": title(KINDS["output"], program), "lines": output.lines},
+    ).render()
 
 
 def _wide() -> Spelling:

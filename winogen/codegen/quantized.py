@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from winogen.codegen.context import Kernel, framed
 from winogen.codegen.functions import FUNCTIONS
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
 
@@ -14,34 +17,51 @@ _TITLES = {
 }
 
 
-def context(spec: QuantizedSpec) -> dict[str, Any]:
-    """Return what the templates of a kernel know."""
-    depthwise = spec.algorithm == "depthwise"
+@dataclass(frozen=True, kw_only=True)
+class Quantized(Kernel, templates=("quantized.c.j2", "quantized_depthwise.c.j2")):
+    """What the templates of convolutions of bytes know of a kernel."""
+
+    im2col: bool  # whether the strip holds patches
+    depthwise: bool
+    sums: bool  # whether outputs are sums in int32
+    in_reals: bool  # whether sums become float32 before they are bytes
+    dot: str  # the dot product of words
+    what: str  # that in words
+    together: int  # numbers of a word
+    deep: int  # words that one instruction multiplies and adds
+    # Families of targets, whose intrinsics differ.
+    x86: bool
+    arm: bool
+    wasm: bool
+
+
+def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
+    """Return the C of a kernel, see `winogen.codegen.render.render`."""
+    depthwise, family = spec.algorithm == "depthwise", spec.target.family
     outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
-    return {
-        "template": f"quantized{'_depthwise' if depthwise else ''}.c.j2",
-        "title": [
+    return Quantized(
+        **framed(spec, prefix, call),
+        title=[
             f"{_TITLES[spec.algorithm]}: {spec.layout},",
             f"{outputs}, {spec.target.name}, {spec.dot.what}.",
         ],
-        "tuning_of": spec.target.name,
-        "flushes": False,
-        "narrow": False,
-        "layout": spec.layout,
-        "im2col": spec.algorithm == "im2col",
-        "sums": spec.sums,
-        "in_reals": spec.in_reals,
-        "functions": FUNCTIONS["float"],
-        "lanes": spec.lanes,
-        "block_sizes": [1 << i for i in range(spec.lanes.bit_length() - 1)],
-        "rows": spec.rows,
-        "vectors": VECTORS,
-        "dot": spec.dot.name,
-        "x86": spec.target.family == "x86",
-        "arm": spec.target.family == "arm",
-        "wasm": spec.target.family == "wasm",
-        "depthwise": depthwise,
-        "what": spec.dot.what,
-        "deep": spec.dot.deep,
-        "together": spec.dot.together,
-    }
+        tuning_of=spec.target.name,
+        real="float",
+        functions=FUNCTIONS["float"],
+        layout=spec.layout,
+        lanes=spec.lanes,
+        block_sizes=[1 << i for i in range(spec.lanes.bit_length() - 1)],
+        rows=spec.rows,
+        vectors=VECTORS,
+        im2col=spec.algorithm == "im2col",
+        depthwise=depthwise,
+        sums=spec.sums,
+        in_reals=spec.in_reals,
+        dot=spec.dot.name,
+        what=spec.dot.what,
+        together=spec.dot.together,
+        deep=spec.dot.deep,
+        x86=family == "x86",
+        arm=family == "arm",
+        wasm=family == "wasm",
+    ).render(f"quantized{'_depthwise' if depthwise else ''}.c.j2")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from winogen import resources
 
@@ -30,7 +32,6 @@ def environment() -> Any:
     made.filters["continued"] = continued
     made.filters["code"] = code_span
     made.globals.update(
-        rank=2,
         image_of=image_of,
         blended=blended,
         fitted=fitted,
@@ -47,11 +48,42 @@ def environment() -> Any:
     return made
 
 
-def template(path: Path) -> Any:
-    """Return the template at a path: below ``csrc/``, or absolute for a variant from elsewhere."""
-    if path.is_absolute():
-        return environment().from_string(path.read_text("utf-8"))
-    return environment().get_template(path.as_posix())
+@dataclass(frozen=True)
+class Context:
+    """What templates know: a record whose fields are the names in their text.
+
+    Each kind of text has a class of its own, a dataclass of keywords, which lists the templates
+    below ``csrc/`` that are filled in from it: ``class Tile(Context, templates=("tile.c.j2",))``.
+    They may be patterns, as of `fnmatch`. So a name that a template needs is missing when the
+    record is made, before any text is. `tests/codegen/test_contexts.py` compares the fields with
+    what templates, and all that they include, ask for.
+    """
+
+    templates: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, templates: tuple[str, ...] = ()) -> None:
+        super().__init_subclass__()
+        cls.templates = templates
+
+    def names(self) -> dict[str, Any]:
+        """Return the value of each name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def render(self, path: str | Path = "") -> str:
+        """Return the text of one of its templates; the only one need not be named.
+
+        ``path``: below ``csrc/``, or absolute for a variant from elsewhere. Raises LookupError for
+        a template that is filled in from another record.
+        """
+        file = Path(path or self.templates[0])
+        if file.is_absolute():
+            made = environment().from_string(file.read_text("utf-8"))
+        elif any(fnmatchcase(file.as_posix(), pattern) for pattern in self.templates):
+            made = environment().get_template(file.as_posix())
+        else:
+            allowed = ", ".join(self.templates)
+            raise LookupError(f"template of {type(self).__name__}: got {file}; allowed: {allowed}")
+        return str(made.render(self.names()))
 
 
 def continued(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from winogen import resources
-from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.functions import FUNCTIONS, TypedConstants
 from winogen.codegen.render import renderer_digest
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.conv.stock import first_at_hand
 from winogen.records import Target
 from winogen.toolchain import Library
@@ -23,6 +25,22 @@ def declarations(*names: str) -> str:
 
 # What numbers are called in C.
 REALS = {"float32": "float", "float64": "double"}
+# All kinds of maps, as csrc/runtime/maps.h calls them.
+KINDS = (
+    "MAX_POOL", "REPEAT", "SPREAD_CHANNELS", "SPREAD_PIXELS", "AVERAGE_POOL",
+    "AVERAGE_POOL_COUNTED", "GLOBAL_AVERAGE", "POINT", "SUM", "PRODUCT", "SHUFFLE", "GROUP_NORM",
+    "LAYER_NORM", "SOFTMAX",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segments(Context, templates=("runtime/segments.c.j2",)):
+    """What the templates know of C that runs segments."""
+
+    reals: Collection[str]  # the types of numbers that there are functions for
+    functions: Mapping[str, TypedConstants] = field(default_factory=lambda: FUNCTIONS)
+    kinds: Collection[str] = KINDS  # of maps that are called
+    lays: bool = True  # whether maps are filled in by C
 
 
 def library(target: Target, dtype: str) -> Library:
@@ -41,8 +59,7 @@ def build_of(target: Target, dtype: str) -> Build:
 
 
 def _source(real: str) -> str:
-    template = environment().get_template("runtime/segments.c.j2")
-    return str(template.render(functions=FUNCTIONS, reals=[real]))
+    return Segments(reals=[real]).render()
 
 
 @cache

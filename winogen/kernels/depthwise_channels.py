@@ -33,9 +33,9 @@ class DepthwiseChannels(Variant):
     uses = ("pixels",)
     tunable = (*uses, "non_temporal")
     buffers_used = {
-        "strip": "padded input below a block",
-        "sum": "one row of outputs",
-        "tap": "where the taps begin",
+        "strip": "Padded input below a block.",
+        "sum": "One row of outputs.",
+        "tap": "Where the taps begin.",
     }
     fields_used: Mapping[str, str] = {**STRIP_FIELDS, **TAP_FIELDS}
     skips_padding = True

@@ -31,12 +31,12 @@ class DepthwisePlanes(Variant):
     uses = ("rows", "vectors")
     tunable = uses
     buffers_used = {
-        "strip": "padded input below a block",
-        "mask": "lanes of the image that the taps read",
+        "strip": "Padded input below a block.",
+        "mask": "Lanes of the image that the taps read.",
     }
     fields_used = {
-        "strip_row": "of the strip: from one row",
-        "strip_plane": "... and plane to the next",
+        "strip_row": "From one row of the strip to the next.",
+        "strip_plane": "From one plane of the strip to the next.",
     }
 
     def applies(self, work: Work) -> bool:

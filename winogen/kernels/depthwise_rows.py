@@ -30,14 +30,14 @@ class DepthwiseRows(Variant):
     uses = ("rows", "vectors")
     rows_at_once = 16
     buffers_used = {
-        "strip": "padded input below a block",
-        "sum": "rows of outputs",
-        "bias": "that of a period",
-        "tap": "where the taps of a row begin",
+        "strip": "Padded input below a block.",
+        "sum": "Rows of outputs.",
+        "bias": "The bias of a period of vectors.",
+        "tap": "Where the taps of a row begin.",
     }
     fields_used = {
-        "strip_phase": "of the strip: from one phase",
-        "strip_row": "... and row to the next",
+        "strip_phase": "From one phase of the strip to the next.",
+        "strip_row": "From one row of the strip to the next.",
     }
 
     def applies(self, work: Work) -> bool:

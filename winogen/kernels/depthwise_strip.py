@@ -24,7 +24,7 @@ class DepthwiseStrip(DepthwiseChannels):
     template = "depthwise_strip.c.j2"
     adds_early = False
     title = "Depthwise convolution through a strip, channels in the lanes"
-    buffers_used = {"strip": "padded input below a block"}
+    buffers_used = {"strip": "Padded input below a block."}
     fields_used = STRIP_FIELDS
     skips_padding = False
 

@@ -49,14 +49,14 @@ class Direct(Variant):
     uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
     tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
-        "strip": "padded input below a block",
-        "sum": "sums that wait",
-        "tap": "where the taps begin",
+        "strip": "Padded input below a block.",
+        "sum": "Sums that wait for others.",
+        "tap": "Where the taps begin.",
     }
     fields_used: Mapping[str, str] = {
         **STRIP_FIELDS,
         **TAP_FIELDS,
-        "skips_columns": "panels end where taps change",
+        "skips_columns": "Whether panels end where taps change.",
     }
     skips_padding = True
     formats: tuple[str, ...] = tuple(
@@ -65,7 +65,7 @@ class Direct(Variant):
 
     def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         names = super().buffer_names(border, precision)
-        return {**names, "rows": "rows that become words"} if in_words(precision) else names
+        return {**names, "rows": "Rows that become words."} if in_words(precision) else names
 
     def applies(self, work: Work) -> bool:
         return work.deep is None or not in_words(work.precision)

@@ -21,7 +21,7 @@ class FewChannels(Direct):
     ranks = (1, 2)
     skips_padding = False
     formats = ("real",)
-    fields_used = {"strip_row": "of the strip: from one row to the next"}
+    fields_used = {"strip_row": "From one row of the strip to the next."}
 
     def applies(self, work: Work) -> bool:
         few = work.channels < work.lanes and work.groups == 1

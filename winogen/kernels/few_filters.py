@@ -28,10 +28,10 @@ class FewFilters(Variant):
     title = "Direct convolution of few filters, channels in the lanes"
     uses = ("pixels", "vectors")
     buffers_used = {
-        "window": "padded input below a run of pixels",
-        "sum": "sums of a run of pixels",
-        "bias": "what sums begin with",
-        "tap": "of the image, then of the window",
+        "window": "Padded input below a run of pixels.",
+        "sum": "Sums of a run of pixels.",
+        "bias": "What sums begin with.",
+        "tap": "Taps of the image, then of the window.",
     }
 
     def applies(self, work: Work) -> bool:

@@ -25,20 +25,25 @@ _PARTS = 4  # of a phase, for each thread
 _SHARE = 2
 
 _FIELDS: Fields = (
-    ("c is m x n, the sums have k terms", "int64_t", ("m", "n", "k")),
-    ("to the next row and column", "int64_t", ("a_row", "a_column", "b_row", "b_column", "c_row")),
-    ("of the blocks", "int64_t", ("m_block", "n_block", "k_block")),
-    ("rows of a part of the work", "int64_t", ("m_part",)),
-    ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
-    ("of the panels of a block of b", "int64_t", ("shares",)),
-    ("done where the sums are", "int", ("relu", "capped")),
+    ("Size of c, m x n, and terms of its sums.", "int64_t", ("m", "n", "k")),
+    (
+        "Steps to the next row and column.",
+        "int64_t",
+        ("a_row", "a_column", "b_row", "b_column", "c_row"),
+    ),
+    ("Size of a block along each axis.", "int64_t", ("m_block", "n_block", "k_block")),
+    ("Rows of a part of the work.", "int64_t", ("m_part",)),
+    ("How many blocks there are.", "int64_t", ("n_blocks", "k_blocks")),
+    ("Shares of the panels of a block of b.", "int64_t", ("shares",)),
+    ("What is done where the sums are.", "int", ("relu", "capped")),
     *EPILOGUE,
     *SCHEDULE,
-    ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
+    ("Whether outputs go past the caches.", "int", ("non_temporal",)),
+    ("Whether denormals count as zeros.", "int", ("flush_denormals",)),
     *MEMORY,
-    ("a block of b", "winogen_buffer", ("b_packed",)),
-    ("a block of rows of a", "winogen_buffer", ("a_packed",)),
-    ("a tile of the output, and bias", "winogen_buffer", ("edge", "bias_row")),
+    ("A block of b, packed.", "winogen_buffer", ("b_packed",)),
+    ("A block of rows of a, packed.", "winogen_buffer", ("a_packed",)),
+    ("A tile at the edge of c, and its bias.", "winogen_buffer", ("edge", "bias_row")),
 )
 
 

@@ -13,16 +13,16 @@ from winogen.records.axis import Axis, Strides
 from winogen.records.machine import LINE
 
 STRIP_FIELDS = {
-    "strip_phase": "of the strip: from one phase",
-    "strip_row": "... row",
-    "strip_plane": "... and (block of) channels to the next",
+    "strip_phase": "From one phase of the strip to the next.",
+    "strip_row": "From one row of the strip to the next.",
+    "strip_plane": "From one channel, or block, to the next.",
 }
 
 
 TAP_FIELDS = {
-    "filter_taps": "of a whole filter",
-    "filter_row": "of a row of it",
-    "first_tap": "that is computed with",
+    "filter_taps": "Taps of a whole filter.",
+    "filter_row": "Taps of a row of a filter.",
+    "first_tap": "The first tap that is computed with.",
 }
 
 

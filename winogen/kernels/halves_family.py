@@ -26,7 +26,7 @@ TERMS, CHAINS = 8, 3
 
 
 # Buffers that others have none of.
-BUFFERS = {"most": "the largest numbers of the images", "wide": "sums of float16, widened"}
+BUFFERS = {"most": "The largest numbers of the images.", "wide": "Sums of float16, widened."}
 
 
 class OfHalves(Variant):

@@ -22,8 +22,8 @@ class Im2col(Direct):
     skips_padding = False
     formats = ("real",)
     operand = "patch"
-    buffers_used = {**Direct.buffers_used, "patch": "what every pixel sees"}
-    fields_used = {**STRIP_FIELDS, "patch_numbers": "numbers of one patch"}
+    buffers_used = {**Direct.buffers_used, "patch": "What every pixel sees."}
+    fields_used = {**STRIP_FIELDS, "patch_numbers": "Numbers of one patch."}
 
     def fields(self, work: Work) -> dict[str, Any]:
         return {**super().fields(work), "patch_numbers": work.padded_channels * work.taps}

@@ -42,11 +42,11 @@ class RegionsOfIntegers(Regions):
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         **Regions.buffers_used,
-        "steps": "what 1 is in a chunk of a tile",
-        "some": "tiles before they are rounded",
-        "place": "where each of them goes",
+        "steps": "What 1 is in a chunk of a tile.",
+        "some": "Tiles before they are rounded.",
+        "place": "Where each of these tiles goes.",
     }
-    fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
+    fields_used = {**Regions.fields_used, "steps_step": "From one position of steps to the next."}
 
     def fixed(self, work: Work) -> dict[str, int]:
         return super().fixed(work) | {

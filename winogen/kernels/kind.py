@@ -6,9 +6,11 @@ call; the C, cffi's declarations, the layout of the workspace and the values fol
 
 from __future__ import annotations
 
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -18,13 +20,17 @@ from winogen.records import Epilogue, Strides, Target
 from winogen.records.machine import LINE
 
 _Spec = TypeVar("_Spec", bound="Spec")
-Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (meaning, type in C, names)
+Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (a sentence, type in C, names)
 
 # What a call has done where its sums are, and after they were stored.
 EPILOGUE: Fields = (
-    ("max(y, 0) is at most that, if capped", "double", ("cap",)),
-    ("activation: 0 for none", "int", ("after_store", "activation")),
-    ("its parameters", "double", ("activation_a", "activation_b")),
+    ("ReLU gives at most that, if capped.", "double", ("cap",)),
+    (
+        "Whether more follows the store, and its activation: 0 for none.",
+        "int",
+        ("after_store", "activation"),
+    ),
+    ("Parameters of the activation.", "double", ("activation_a", "activation_b")),
 )
 # Fields that say what a call wants. A kernel that is made for one call does that and nothing else:
 # it needs none of these, and further ones only if the call wants what their key says.
@@ -40,8 +46,14 @@ WISHES: Mapping[str, tuple[str, ...]] = {
     "flush_denormals": (),
 }
 # How the work is divided: every kernel has these.
-SCHEDULE: Fields = (("of the work, see the end", "int64_t", ("phases", "parts")),)
-MEMORY: Fields = (("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),)
+SCHEDULE: Fields = (("Phases of the work, and parts of each.", "int64_t", ("phases", "parts")),)
+MEMORY: Fields = (
+    (
+        "Bytes of what is packed, of a thread's buffers, and of those that all share.",
+        "int64_t",
+        ("packed_bytes", "thread_bytes", "shared_bytes"),
+    ),
+)
 
 # Fields that are one item of an attribute of the work.
 _ITEMS = {
@@ -190,26 +202,46 @@ def fields_for(fields: Fields, wishes: Mapping[str, int]) -> Fields:
 
 def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]], rank: int = 2) -> str:
     """Return the C of a struct with these fields, and of the structs that it is made of."""
-    planes = ["    int64_t plane, planes;    /* of volumes: to the next, and how many */"]
-    lines = [
-        "/* From one image, row, pixel and channel of an array to the next. */",
-        "typedef struct winogen_strides {",
-        "    int64_t image, row, pixel, channel;",
-        *(planes if rank == 3 else []),
-        "} winogen_strides;",
-        "",
-        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the "
-        "next. */",
-        "typedef struct winogen_buffer {",
-        "    int64_t offset, step;",
-        "} winogen_buffer;",
-        "",
-        "typedef struct winogen_conv {",
-    ]
-    for means, c_type, names in fields:
-        text = f"    {c_type} {', '.join(names)};"
-        lines.append(f"{text:<54}/* {means} */" if means else text)
-    return "\n".join([*lines, "} winogen_conv;"])
+    planes = [("Of volumes: from plane to plane, and how many there are.", "int64_t",
+               ("plane", "planes"))] * (rank == 3)  # fmt: skip
+    structs = {
+        "winogen_strides": (
+            "Where the numbers of an array lie.",
+            [
+                (
+                    "Numbers from one of each to the next.",
+                    "int64_t",
+                    ("image", "row", "pixel", "channel"),
+                ),
+                *planes,
+            ],
+        ),
+        "winogen_buffer": (
+            "A buffer of the workspace.",
+            [("Bytes before it, and up to the next one.", "int64_t", ("offset", "step"))],
+        ),
+        "winogen_conv": ("", fields),
+    }
+    texts = []
+    for name, (about, some) in structs.items():
+        lines = [f"/* {about} */"] * bool(about)
+        lines += [f"typedef struct {name} {{", *chain(*map(_declared, some)), f"}} {name};"]
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
+
+
+_COMMENT = 54  # the column that comments on fields begin in
+_WIDE = 40  # letters of a line of them
+
+
+def _declared(field: tuple[str, str, tuple[str, ...]]) -> Iterator[str]:
+    """The lines of some fields and of the sentence on them."""
+    means, c_type, names = field
+    first, *rest = textwrap.wrap(means, _WIDE)
+    text = f"    {c_type} {', '.join(names)};"
+    yield f"{text:<{_COMMENT}}/* {first}" + " */" * (not rest)
+    for number, line in enumerate(rest, 1):
+        yield f"{'':<{_COMMENT}} * {line}" + " */" * (number == len(rest))
 
 
 def room(buffers: Mapping[str, Buffer]) -> tuple[Any, Any]:

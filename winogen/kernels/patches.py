@@ -22,8 +22,8 @@ class Patches(Planes):
     template = "patches.c.j2"
     read_by_panels = "strip"
     title = "Convolution of patches that do not overlap, pixels in the lanes"
-    buffers_used = {"strip": "what each tap reads", "sum": "sums that wait"}
-    fields_used = {"strip_plane": "of the strip: from one term to the next"}
+    buffers_used = {"strip": "What each tap reads.", "sum": "Sums that wait for others."}
+    fields_used = {"strip_plane": "From one term of the strip to the next."}
 
     def applies(self, work: Work) -> bool:
         apart = all(taps <= step for taps, step in zip(work.kernel, work.stride))

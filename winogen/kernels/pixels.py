@@ -28,9 +28,9 @@ class Pixels(Variant):
     uses = ("rows", "vectors")
     tunable: tuple[str, ...] = (*uses, "depth")
     buffers_used = {
-        "strip": "padded input below a block",
-        "sum": "sums that wait",
-        "tap": "where the taps begin",
+        "strip": "Padded input below a block.",
+        "sum": "Sums that wait for others.",
+        "tap": "Where the taps begin.",
     }
     fields_used: Mapping[str, str] = {**STRIP_FIELDS, **TAP_FIELDS}
     skips_padding = True

@@ -32,7 +32,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
     buffers_used = {
         **Pixels.buffers_used,
         "most": halves.BUFFERS["most"],
-        "rows": "rows before they are rounded",
+        "rows": "Rows before they are rounded.",
         "wide": halves.BUFFERS["wide"],
     }
 

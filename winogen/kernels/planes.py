@@ -30,7 +30,7 @@ class Planes(Variant):
     read_by_panels = "input again"  # as the moves of a block are called
     uses = ("rows", "vectors")
     tunable = (*uses, "depth")
-    buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
+    buffers_used = {"edge": "The last pixels of each plane.", "sum": "Sums that wait for others."}
 
     def applies(self, work: Work) -> bool:
         cols = work.out[1]

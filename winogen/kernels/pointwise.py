@@ -30,7 +30,7 @@ class Pointwise(Direct):
     widens_arrays = False  # they are read where they lie
     formats = ("real",)
     operand = "input again"  # as the moves of a block are called
-    buffers_used = {"sum": "sums that wait"}
+    buffers_used = {"sum": "Sums that wait for others."}
     fields_used: Mapping[str, str] = {}
 
     def applies(self, work: Work) -> bool:

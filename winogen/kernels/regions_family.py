@@ -29,14 +29,14 @@ class Regions(Tiled):
     uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
     tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
-        "v": "transformed tiles",
-        "y": "sums of a band of filters",
+        "v": "Transformed tiles.",
+        "y": "Sums of a band of filters.",
         **Tiled.buffers_used,
-        "tap": "where the taps begin",
+        "tap": "Where the taps begin.",
     }
     fields_used = {
-        "v_step": "of v: from one position to the next",
-        "y_step": "of y: likewise",
+        "v_step": "From one position of v to the next.",
+        "y_step": "From one position of y to the next.",
     }
 
     def suits(self, work: Work) -> bool:

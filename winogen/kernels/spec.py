@@ -16,42 +16,59 @@ PADDING_MODES: tuple[PaddingMode, ...] = get_args(PaddingMode)  # the index is t
 
 # Fields that all kernels have.
 _COMMON: Fields = (
-    ("", "int64_t", ("batch", "groups")),
-    ("per group: C and M", "int64_t", ("channels", "filters")),
-    ("", "int64_t", ("height", "width", "out_height", "out_width")),
-    ("", "int64_t", ("kernel_height", "kernel_width")),
-    ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
-    ("", "int64_t", ("pad_top", "pad_left")),
-    ("see source_index()", "int", ("padding_mode",)),
-    ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
-    ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
-    ("of the input, in all", "int64_t", ("input_numbers",)),
-    ("done where the sums are", "int", ("add_early", "relu", "capped")),
+    ("Images, and groups of channels.", "int64_t", ("batch", "groups")),
+    ("Channels and filters of a group: C, M.", "int64_t", ("channels", "filters")),
+    ("Rows and columns of input and output.", "int64_t",
+     ("height", "width", "out_height", "out_width")),
+    ("Rows and columns of taps of a filter.", "int64_t", ("kernel_height", "kernel_width")),
+    ("Steps from one window to the next.", "int64_t", ("stride_h", "stride_w")),
+    ("Steps from one tap to the next.", "int64_t", ("dilation_h", "dilation_w")),
+    ("Rows of padding above, columns before.", "int64_t", ("pad_top", "pad_left")),
+    ("What the padding is, see source_index().", "int", ("padding_mode",)),
+    ("Outputs that a call computes.", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
+    ("Where numbers of the arrays lie.", "winogen_strides",
+     ("input", "output", "add", "add_after")),
+    ("Numbers of the input, in all.", "int64_t", ("input_numbers",)),
+    ("What is done where the sums are.", "int", ("add_early", "relu", "capped")),
     *EPILOGUE,
-    ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
-    ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
-    ("of a block, if threads share it", "int64_t", ("shares",)),
+    ("Size of a block, in tiles or outputs.", "int64_t",
+     ("block_rows", "block_cols", "block_images")),
+    ("Blocks of a group and image.", "int64_t", ("grid_rows", "grid_cols")),
+    ("Shares of a block, if threads share it.", "int64_t", ("shares",)),
     *SCHEDULE,
-    ("terms of a chain of additions", "int64_t", ("depth",)),
-    ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
+    ("Terms of a chain of additions.", "int64_t", ("depth",)),
+    ("Whether outputs go past the caches.", "int", ("non_temporal",)),
+    ("Whether denormals count as zeros.", "int", ("flush_denormals",)),
     *MEMORY,
 )  # fmt: skip
 # Fields of kernels of volumes.
 _DEEP: Fields = (
-    ("planes; images are all of them", "int64_t", ("in_depth", "out_depth", "kernel_depth")),
-    ("", "int64_t", ("stride_d", "dilation_d", "pad_front")),
+    (
+        "Planes of input, output and filter; all planes of volumes are images.",
+        "int64_t",
+        ("in_depth", "out_depth", "kernel_depth"),
+    ),
+    ("Steps and padding along the depth.", "int64_t", ("stride_d", "dilation_d", "pad_front")),
 )
 # Fields of kernels whose filters are those of all phases of a transposed layer.
 _SPREAD: Fields = (
-    ("of outputs of one phase", "int64_t", ("spread_h", "spread_w")),
-    ("that come before the first output", "int64_t", ("crop_h", "crop_w")),
-    ("outputs of all phases", "int64_t", ("whole_height", "whole_width")),
-    ("of a phase: in whole vectors; that exist", "int64_t", ("phase_filters", "phase_lanes")),
+    ("Steps between outputs of one phase.", "int64_t", ("spread_h", "spread_w")),
+    ("Outputs left out before the first.", "int64_t", ("crop_h", "crop_w")),
+    ("Rows and columns of all phases.", "int64_t", ("whole_height", "whole_width")),
+    (
+        "Filters of a phase in whole vectors, and those that exist.",
+        "int64_t",
+        ("phase_filters", "phase_lanes"),
+    ),
 )
 # Fields of kernels with narrower numbers in arrays than in the arithmetic.
 _NARROW: Fields = (
-    ("of the array, where output is the buffer", "winogen_strides", ("results",)),
-    ("outputs that wait for it", "winogen_buffer", ("unit",)),
+    (
+        "Where outputs lie in the array: `output` is for the buffer.",
+        "winogen_strides",
+        ("results",),
+    ),
+    ("Outputs that wait for the array.", "winogen_buffer", ("unit",)),
 )
 
 
@@ -118,6 +135,16 @@ class KernelSpec(Spec):
     def transforms(self) -> tuple[Any, Any]:
         """The transforms along height and width."""
         return self.transform_h, self.transform_w
+
+    @property
+    def apart(self) -> bool:
+        """Whether the micro-kernels, and what follows the store, are compiled apart.
+
+        Kernels of many tiles and layers share them. Others are few, and those that finish a few
+        pixels at a time would lose by a call what it saves.
+        """
+        kept = self.precision.format.summing == "kept"
+        return kept and any(self.transforms) and "rows" in self.entry.uses
 
     @property
     def fields(self) -> Fields:

@@ -46,9 +46,9 @@ class Tiled(Variant):
     holds_constants = True
     along = (True, True)
     buffers_used = {
-        "strip": "pixels or outputs, in vectors",
-        "columns": "transformed columns",
-        "offset": "where each tile goes",
+        "strip": "Pixels or outputs, in vectors.",
+        "columns": "Transformed columns.",
+        "offset": "Where each tile goes.",
     }
 
     def view(self, work: Work) -> Work:
@@ -59,7 +59,7 @@ class Tiled(Variant):
 
     def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         names = dict(self.buffers_used)
-        return {**names, "pointer": "where each pixel is"} if border == "indirect" else names
+        return {**names, "pointer": "Where each pixel is."} if border == "indirect" else names
 
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
         h, w = work.transforms

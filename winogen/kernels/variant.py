@@ -78,7 +78,7 @@ class Variant(ABC):
     in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     tunable: tuple[str, ...] = ()  # fields that a single layer may set
-    # What the struct of its kernels holds besides what all have: name -> meaning.
+    # What the struct of its kernels holds besides what all have: name -> a sentence.
     buffers_used: Mapping[str, str] = {}
     fields_used: Mapping[str, str] = {}
 

@@ -28,13 +28,13 @@ class Winograd2d(Tiled):
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
-        "v": "transformed tiles of LANES channels",
-        "y": "sums of all filters",
+        "v": "Transformed tiles of LANES channels.",
+        "y": "Sums of all filters.",
         **Tiled.buffers_used,
     }
     fields_used = {
-        "v_step": "of v: from one position to the next",
-        "y_step": "of y: likewise",
+        "v_step": "From one position of v to the next.",
+        "y_step": "From one position of y to the next.",
     }
 
     def sizes_fit(self, work: Work, tuning: Tuning) -> bool:

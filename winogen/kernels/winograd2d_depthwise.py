@@ -22,8 +22,8 @@ class Winograd2dDepthwise(Tiled):
     ranks = (2,)
     title = "2D Winograd convolution of a depthwise layer"
     auto = False
-    buffers_used = {"v": "transformed tiles of LANES channels", **Tiled.buffers_used}
-    fields_used = {"v_step": "of v: from one position to the next"}
+    buffers_used = {"v": "Transformed tiles of LANES channels.", **Tiled.buffers_used}
+    fields_used = {"v_step": "From one position of v to the next."}
 
     def applies(self, work: Work) -> bool:
         return work.depthwise

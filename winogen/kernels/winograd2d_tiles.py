@@ -49,11 +49,11 @@ class Winograd2dTiles(Variant):
     uses: tuple[str, ...] = ("pair",)
     tunable: tuple[str, ...] = ("pair", "non_temporal")
     buffers_used = {
-        "v": "transformed tiles",
-        "y": "outputs of whole tiles",
-        "strip": "padded input below a block",
+        "v": "Transformed tiles.",
+        "y": "Outputs of whole tiles.",
+        "strip": "Padded input below a block.",
     }
-    fields_used = {**STRIP_FIELDS, "tiles_at_once": "tiles of a row whose V is in L1"}
+    fields_used = {**STRIP_FIELDS, "tiles_at_once": "Tiles of a row whose V is in L1."}
 
     def applies(self, work: Work) -> bool:
         few = work.channels <= self.tuning(work.target, work.precision).few

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.codegen.ctext import commented
-from winogen.codegen.templates import environment, wrapped
+from winogen.codegen.templates import wrapped
 from winogen.graph.memory import Life, offsets
 from winogen.network.bytes_graph import (
     Add,
@@ -30,6 +30,7 @@ from winogen.network.bytes_graph import (
 )
 from winogen.network.bytes_testing import Limits, Sample, is_optimized
 from winogen.network.bytes_tiles import Tiles, bias_of, chosen
+from winogen.network.context import ByteFiles
 from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
@@ -190,7 +191,6 @@ class ByteWriter:
     def files(self) -> dict[str, bytes]:
         """Return all files by name."""
         known = self._known(self._calls())
-        templates = environment()
         name = self.name
         made = {
             f"{name}.h": "bytes_net.h",
@@ -208,10 +208,7 @@ class ByteWriter:
             made[f"{name}_weights.c"] = "bytes_weights.c"
         if self.where == "object":
             made[f"{name}_weights.S"] = "weights.S"
-        texts = {
-            file: str(templates.get_template(f"network/{source}.j2").render(known))
-            for file, source in made.items()
-        }
+        texts = {file: known.render(f"network/{source}.j2") for file, source in made.items()}
         for one in self._algorithms():
             texts[f"{name}_{one.name}.h"] = one.header(f"{name}_{one.name}", self.command)
         contents = {file: text.encode() for file, text in texts.items()} | self.part_files
@@ -368,13 +365,13 @@ class ByteWriter:
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def _known(self, calls: list[Call]) -> dict[str, Any]:
+    def _known(self, calls: list[Call]) -> ByteFiles:
         read = self.read
         arrays = (*read.inputs, *read.outputs)
         errors = {number: part.plan.predicted_error for number, part in self.parts.items()}
         sample = Sample(read, errors)
         self.allowed = {read.outputs[number].name: far for number, far in sample.allowed.items()}
-        return {
+        return ByteFiles(
             **interface(
                 self.name,
                 self.flagged,
@@ -383,39 +380,39 @@ class ByteWriter:
                 read.outputs,
                 lambda array: _C[array.dtype],
             ),
-            "batch": read.batch,
-            "types": {a.name: _C[a.dtype] for a in arrays},
-            "pairs": [
+            batch=read.batch,
+            types={a.name: _C[a.dtype] for a in arrays},
+            pairs=[
                 f"{self.name}_bytes",
                 *([f"{self.name}_tiles"] if self.tiles else []),
                 *(name for part in self.parts.values() for name in part.objects),
             ],
-            "parts": [part.name for part in self.parts.values()],
-            "tiles": self._algorithms(),
-            "has_maps": False,
-            "has_arrays": False,
-            "constants": self.constants,
-            "layers": self.structs,
-            "calls": calls,
-            "where": self.where,
-            "symbols": self._symbols(),
-            "header": HEADER,
-            "magic": MAGIC.decode(),
-            "basis": f"0x{BASIS:X}",
-            "prime": f"0x{PRIME:X}",
-            "arena_bytes": self.arena_bytes,
-            "least_bytes": self.least_bytes,
-            "predicted": self.predicted_error,
-            "optimized": is_optimized(read),
-            "weight_bytes": self.weight_bytes,
-            "products": self.products,
-            "direct_products": self.direct_products,
-            "feed": [(a, rows(sample.feed[a.name], a.dtype)) for a in read.inputs],
-            "expected": [
+            parts=[part.name for part in self.parts.values()],
+            tiles=self._algorithms(),
+            has_maps=False,
+            has_arrays=False,
+            constants=self.constants,
+            layers=self.structs,
+            calls=calls,
+            where=self.where,
+            symbols=self._symbols(),
+            header=HEADER,
+            magic=MAGIC.decode(),
+            basis=f"0x{BASIS:X}",
+            prime=f"0x{PRIME:X}",
+            arena_bytes=self.arena_bytes,
+            least_bytes=self.least_bytes,
+            predicted=self.predicted_error,
+            optimized=is_optimized(read),
+            weight_bytes=self.weight_bytes,
+            products=self.products,
+            direct_products=self.direct_products,
+            feed=[(a, rows(sample.feed[a.name], a.dtype)) for a in read.inputs],
+            expected=[
                 (a, rows(y, a.dtype), sample.limits.get(n) or Limits(sample.allowed[n], None))
                 for n, (a, y) in enumerate(zip(read.outputs, sample.expected))
             ],
-        }
+        )
 
 
 def _filled(data: bytes) -> bytes:

@@ -13,7 +13,6 @@ import numpy as np
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.standalone import float_interface, render_pair
-from winogen.codegen.templates import environment
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
@@ -26,6 +25,7 @@ from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
+from winogen.network.context import FloatCode, FloatFiles
 from winogen.network.interface import interface, rows
 from winogen.network.once import Once
 from winogen.network.reading import Network
@@ -76,7 +76,7 @@ class FloatWriter:
     def files(self) -> dict[str, bytes]:
         """Return everything by name."""
         known = self._known(list(self._items()))
-        name, render = self.name, partial(self._rendered, known)
+        name, render = self.name, partial(_rendered, known)
         return self._code(render) | {
             f"{name}_test.c": render("test.c"),
             "Makefile": render("Makefile"),
@@ -89,8 +89,8 @@ class FloatWriter:
 
         Weights that are not in C lie among those of the larger network.
         """
-        known = {**self._told(list(self._items())), "is_part": True}
-        return self._code(partial(self._rendered, known), part=True)
+        known = FloatCode(**self._told(list(self._items())), is_part=True)
+        return self._code(partial(_rendered, known), part=True)
 
     @property
     def weight_data(self) -> bytes:
@@ -114,9 +114,6 @@ class FloatWriter:
     def weight_bytes(self) -> int:
         """How many bytes all weights take; known once the files are made."""
         return 4 * self.weights.count + 2 * self.halves.count
-
-    def _rendered(self, known: Mapping[str, Any], template: str) -> bytes:
-        return str(environment().get_template(f"network/{template}.j2").render(known)).encode()
 
     def _code(self, render: Callable[[str], bytes], part: bool = False) -> dict[str, bytes]:
         """The files that compute."""
@@ -278,22 +275,24 @@ class FloatWriter:
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def _known(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
+    def _known(self, items: Sequence[Call | Loop]) -> FloatFiles:
         """What templates know: all files, the test and the description among them."""
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
-        return {
+        return FloatFiles(
             **self._told(items),
-            "least_bytes": plan.least_bytes,
-            "predicted": plan.predicted_error,
-            "limit": GROWTH * plan.predicted_error,
-            "products": planned,
-            "direct_products": direct,
-            "feed": [(array, rows(inputs[array.name])) for array in read.inputs],
-            "expected": [(a, rows(y)) for a, y in zip(read.outputs, expected)],
-            "exact": exact,
-        }
+            is_part=False,
+            layout=plan.planned.settings.layout,
+            least_bytes=plan.least_bytes,
+            predicted=plan.predicted_error,
+            limit=GROWTH * plan.predicted_error,
+            products=planned,
+            direct_products=direct,
+            feed=[(array, rows(inputs[array.name])) for array in read.inputs],
+            expected=[(a, rows(y)) for a, y in zip(read.outputs, expected)],
+            exact=exact,
+        )
 
     def _told(self, items: Sequence[Call | Loop]) -> dict[str, Any]:
         """What templates know that compute."""
@@ -302,18 +301,15 @@ class FloatWriter:
             **interface(
                 self.name, self.flagged, self.command, read.inputs, read.outputs, lambda _: "float"
             ),
-            "layout": plan.planned.settings.layout,
             "pairs": list(self.pairs.values()),
             "items": items,
             "uses_arena": any(_uses_arena(item) for item in items),
             **self.arrays.told(),
-            "is_part": False,
             "symbols": [(f"{self.name}_weights", 0, self.weight_bytes)],
             "has_maps": bool(self.structs),
             "structs": self.structs.listed(),
             "kinds": self.kinds,
             "turns": self.turns,
-            "lays": False,
             "functions": FUNCTIONS,
             "reals": ["float"],
             "where": self.where,
@@ -356,6 +352,10 @@ def _uses_arena(item: Call | Loop) -> bool:
         return any(map(_uses_arena, item.items))
     spots = (str(argument) for argument in item.arguments)
     return any(spot.startswith(("AT(", "arena")) for spot in spots)
+
+
+def _rendered(known: FloatCode, template: str) -> bytes:
+    return known.render(f"network/{template}.j2").encode()
 
 
 def _label(step: Step) -> str:

@@ -49,7 +49,7 @@ def interface(
             [f"in_{array.identifier}" for array in inputs]
             + [f"out_{array.identifier}" for array in outputs]
         ),
-        "numbers": {array.name: prod(array.shape) for array in arrays},
+        "sizes": {array.name: prod(array.shape) for array in arrays},
     }
 
 

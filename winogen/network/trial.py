@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import CompileFailed, CompilerNotFound, VerificationError
 from winogen.network.reading import Array
 from winogen.records import Target
@@ -28,6 +28,22 @@ _C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
 _SECONDS = 900  # of a program that ends
 _LINES = 12  # of what a compiler says
 _OUTSIDE, _UNSTEADY, _WEIGHTS = 3, 4, 6  # as in csrc/network/trial.c.j2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(Context, templates=("network/trial.c.j2",)):
+    """What the template of the program knows that runs a network."""
+
+    name: str
+    NAME: str  # in capitals, as macros have it
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+    types: Mapping[str, str]  # of each array, in C
+    where: str  # "file": weights are in one
+    file_bytes: int  # of that
+    function: str
+    arguments: Sequence[str]  # of the first call
+    arguments_again: Sequence[str]  # of the second, whose outputs are others
 
 
 @dataclass(frozen=True)
@@ -88,21 +104,20 @@ class Program:
     def _source(self) -> str:
         arrays = (*self.inputs, *self.outputs)
         weights = self.contents.get(f"{self.name}_weights.bin", b"")
-        known = {
-            "name": self.name,
-            "NAME": self.name.upper(),
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-            "types": {one.name: _C[_dtype(one).name] for one in arrays},
-            "where": "file" if self.in_file else "",
-            "file_bytes": len(weights),
-            "function": f"{self.name}_run" + "_with" * self.in_file,
-            "arguments": [self._argument(one, "of") for one in arrays],
-            "arguments_again": [
+        return Trial(
+            name=self.name,
+            NAME=self.name.upper(),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            types={one.name: _C[_dtype(one).name] for one in arrays},
+            where="file" if self.in_file else "",
+            file_bytes=len(weights),
+            function=f"{self.name}_run" + "_with" * self.in_file,
+            arguments=[self._argument(one, "of") for one in arrays],
+            arguments_again=[
                 self._argument(one, "again" if one in self.outputs else "of") for one in arrays
             ],
-        }
-        return str(environment().get_template("network/trial.c.j2").render(known))
+        ).render()
 
     def _argument(self, one: Array, which: str) -> str:
         return f"({_C[_dtype(one).name]} *)(void *){which}_{one.identifier}.data"

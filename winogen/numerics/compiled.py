@@ -160,7 +160,7 @@ def _source(
 ) -> str:
     """The C text: the headers of both axes, in the order asked for, and the loop around them."""
     from winogen.codegen.headers import render_header
-    from winogen.codegen.templates import environment
+    from winogen.codegen.tile import Tile, TileTransform
 
     alike = axes[0] == axes[1]
     names = ("both", "both") if alike else ("height", "width")
@@ -177,32 +177,28 @@ def _source(
         "output": (real, real, real),
     }
     transforms = [
-        {
-            "kind": kind,
-            "in_real": into,
-            "real": inner,
-            "out_real": out,
-            "h_in": len(getattr(h, kind).inputs),
-            "h_out": len(getattr(h, kind).outputs),
-            "w_in": len(getattr(w, kind).inputs),
-            "w_out": len(getattr(w, kind).outputs),
-        }
+        TileTransform(
+            kind=kind,
+            in_real=into,
+            real=inner,
+            out_real=out,
+            h_in=len(getattr(h, kind).inputs),
+            h_out=len(getattr(h, kind).outputs),
+            w_in=len(getattr(w, kind).inputs),
+            w_out=len(getattr(w, kind).outputs),
+        )
         for kind, (into, inner, out) in kinds.items()
     ]
-    return (
-        environment()
-        .get_template("tile.c.j2")
-        .render(
-            title=f"F({h.m} x {w.m}, {h.r} x {w.r})",
-            real=real,
-            filter_real=filter_real,
-            headers=headers,
-            h=names[0],
-            w=names[1],
-            transforms=transforms,
-            positions=len(h.input.outputs) * len(w.input.outputs),
-            taps=h.r * w.r,
-            inputs=h.n * w.n,
-            outputs=h.m * w.m,
-        )
-    )
+    return Tile(
+        title=f"F({h.m} x {w.m}, {h.r} x {w.r})",
+        real=real,
+        filter_real=filter_real,
+        headers=headers,
+        h=names[0],
+        w=names[1],
+        transforms=transforms,
+        positions=len(h.input.outputs) * len(w.input.outputs),
+        taps=h.r * w.r,
+        inputs=h.n * w.n,
+        outputs=h.m * w.m,
+    ).render()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winogen.codegen.render import render
-from winogen.codegen.templates import environment, wrapped
+from winogen.codegen.templates import Context, wrapped
 from winogen.errors import CompileFailed, InvalidValue
 from winogen.files import output_path, replace_file
 from winogen.graph.steps import Row
@@ -97,6 +98,16 @@ def _answers(
     return recorded
 
 
+@dataclass(frozen=True, kw_only=True)
+class Carried(Context, templates=("runtime/carried.c.j2",)):
+    """What the template of plans in a library knows."""
+
+    kernels: Sequence[str]  # their names
+    quantized: Collection[str]  # those of bytes among them
+    convs: Sequence[str]  # the structs of calls, as bytes in C
+    plans: Sequence[Mapping[str, Any]]
+
+
 def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     """The C files of a library, by their names."""
     kernels: dict[Spec, str] = {}
@@ -118,16 +129,15 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
             "scales": question.scales,
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
-    template = environment().get_template("runtime/carried.c.j2")
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
     files = {f"{name}.c": File(render(spec, name), spec.target) for spec, name in kernels.items()}
     files["operators.c"] = File(source(), target)
-    carried = template.render(
+    carried = Carried(
         kernels=list(kernels.values()),
         quantized=quantized,
         convs=[wrapped(map(str, content), 4, ", ") for content in convs],
         plans=list(plans.values()),
-    )
+    ).render()
     files["carried.c"] = File(carried, target)
     return files
 

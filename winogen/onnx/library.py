@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import atexit
 import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from winogen.codegen.formulas import scalar
-from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.render import renderer_digest
-from winogen.codegen.templates import environment
 from winogen.graph import runtime
 from winogen.records import ACTIVATIONS, TARGETS
+from winogen.records.activations import Activation
 from winogen.toolchain import Library
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
@@ -30,11 +31,19 @@ _TARGET = TARGETS["generic"]
 FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()), "-lm")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Operators(runtime.Segments, templates=("runtime/onnx.c.j2",)):
+    """What the templates know of the library."""
+
+    activations: Collection[Activation]
+    scalar: Callable[..., str]  # writes the C of an activation of one number
+
+
 def source() -> str:
     """Return the C of the library."""
-    template = environment().get_template("runtime/onnx.c.j2")
-    facts = {"scalar": scalar, "functions": FUNCTIONS, "reals": runtime.REALS.values()}
-    return str(template.render(activations=ACTIVATIONS.values(), **facts))
+    return Operators(
+        reals=runtime.REALS.values(), activations=ACTIVATIONS.values(), scalar=scalar
+    ).render()
 
 
 def declarations() -> str:

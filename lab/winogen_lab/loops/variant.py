@@ -37,7 +37,7 @@ class Loops(Variant):
     auto = False
     adds_early = True
     one_layer = True
-    buffers_used = {"tile": "a padded copy of inputs", "sums": "sums that wait"}
+    buffers_used = {"tile": "A padded copy of inputs.", "sums": "Sums that wait for others."}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("the parameters of the nest stand below")

@@ -7,14 +7,42 @@ random ones. What is expected is computed from the matrix by Python's integers, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.codegen.verilog.circuit import half_up
 from winogen.codegen.verilog.design import Design, TransformDesign, filled
 from winogen.codegen.verilog.module import Port
 
 VECTORS = 1000  # tiles of a testbench, unless there are more ends to reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench(Context, templates=("verilog/bench.v.j2",)):
+    """What the template of a testbench in Verilog knows."""
+
+    name: str  # of the module
+    protocol: str
+    stages: int
+    sent: int  # beats, and below beats of results
+    expected: int
+    in_bits: int  # of all inputs together, and below of all outputs
+    out_bits: int
+    connections: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cocotb(Context, templates=("verilog/cocotb.py.j2",)):
+    """What the template of a testbench for cocotb knows."""
+
+    name: str  # of the module
+    protocol: str
+    stages: int
+    sources: Sequence[str]  # files
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+
 
 Tile = Sequence[Sequence[int]]  # rows; one for a transform along one axis
 
@@ -91,33 +119,25 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
         reads, writes = beats(made, tile, expected(made.transform, tile))
         sent += [packed(values, made.inputs) for values in reads]
         results += [packed(values, made.outputs) for values in writes]
-    text = (
-        environment()
-        .get_template("verilog/bench.v.j2")
-        .render(
-            name=name,
-            protocol=protocol,
-            stages=made.stages,
-            sent=len(sent),
-            expected=len(results),
-            in_bits=sum(port.bits for port in made.inputs),
-            out_bits=sum(port.bits for port in made.outputs),
-            connections=filled([*slices(made.inputs, "in"), *slices(made.outputs, "out")]),
-        )
-    )
+    text = Bench(
+        name=name,
+        protocol=protocol,
+        stages=made.stages,
+        sent=len(sent),
+        expected=len(results),
+        in_bits=sum(port.bits for port in made.inputs),
+        out_bits=sum(port.bits for port in made.outputs),
+        connections=filled([*slices(made.inputs, "in"), *slices(made.outputs, "out")]),
+    ).render()
     sources = [f"{one.name}.v" for one in made.modules] + [f"{name}.v"] * stream
-    python = (
-        environment()
-        .get_template("verilog/cocotb.py.j2")
-        .render(
-            name=name,
-            protocol=protocol,
-            stages=made.stages,
-            sources=sources,
-            inputs=made.inputs,
-            outputs=made.outputs,
-        )
-    )
+    python = Cocotb(
+        name=name,
+        protocol=protocol,
+        stages=made.stages,
+        sources=sources,
+        inputs=made.inputs,
+        outputs=made.outputs,
+    ).render()
     return {
         f"{name}_tb.v": text,
         f"{name}_cocotb.py": python,

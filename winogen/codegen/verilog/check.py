@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.codegen.verilog.bench import slices
 from winogen.codegen.verilog.design import Design, design, filled, streamed
 from winogen.codegen.verilog.module import Module, Port, ports_of
@@ -20,6 +20,33 @@ class ProofQuestion:
     name: str
     files: dict[str, str]
     cycles: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Context, templates=("verilog/check.v.j2",)):
+    """What the template of the question knows."""
+
+    name: str  # of the module that is checked
+    inputs: Sequence[Port]
+    out_bits: int  # of all outputs together
+    in_beats: int  # of a tile, and below of its result
+    out_beats: int
+    bits: int  # of the place of a number of a tile: of its beat, and of its port
+    beat_bits: int
+    port_bits: int
+    connections: Sequence[str]
+    wires: Sequence[str]  # of the reference
+    parts: Sequence[Mapping[str, Any]]  # its modules, and what they are connected with
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stub(Context, templates=("verilog/stub.v.j2",)):
+    """What the template knows of a module whose outputs are inputs."""
+
+    name: str
+    stages: int
+    ports: Sequence[str]
+    outputs: Sequence[Mapping[str, Any]]
 
 
 def question(made: Design) -> ProofQuestion:
@@ -39,23 +66,19 @@ def question(made: Design) -> ProofQuestion:
     wires, parts = _passes(made, reference) if folded else _whole(reference)
     beat_bits = max(1, (in_beats - 1).bit_length())
     port_bits = max(1, (len(made.inputs) - 1).bit_length())
-    text = (
-        environment()
-        .get_template("verilog/check.v.j2")
-        .render(
-            name=dut.name,
-            inputs=made.inputs,
-            out_bits=sum(port.bits for port in made.outputs),
-            in_beats=in_beats,
-            beat_bits=beat_bits,
-            port_bits=port_bits,
-            bits=beat_bits + port_bits,
-            out_beats=out_beats,
-            connections=filled([*_sent(made.inputs, "sent"), *slices(made.outputs, "out")]),
-            wires=wires,
-            parts=parts,
-        )
-    )
+    text = Check(
+        name=dut.name,
+        inputs=made.inputs,
+        out_bits=sum(port.bits for port in made.outputs),
+        in_beats=in_beats,
+        beat_bits=beat_bits,
+        port_bits=port_bits,
+        bits=beat_bits + port_bits,
+        out_beats=out_beats,
+        connections=filled([*_sent(made.inputs, "sent"), *slices(made.outputs, "out")]),
+        wires=wires,
+        parts=parts,
+    ).render()
     passes = [one for both in (made, reference)
               for one in (both.modules[:-1] if folded else both.modules[-1:])]  # fmt: skip
     files = {f"{dut.name}.v": dut.text} | {f"{one.name}.v": _stub(one) for one in passes}
@@ -78,19 +101,12 @@ def _stub(module: Module) -> str:
                 "value": f"{value} ^ {port.bits}'d{place % (1 << port.bits)}",
             }
         )
-    return (
-        environment()
-        .get_template("verilog/stub.v.j2")
-        .render(
-            name=module.name,
-            stages=module.stages,
-            ports=[
-                *ports_of("input ", inputs),
-                *ports_of("output", module.outputs, last=True),
-            ],
-            outputs=outputs,
-        )
-    )
+    return Stub(
+        name=module.name,
+        stages=module.stages,
+        ports=[*ports_of("input ", inputs), *ports_of("output", module.outputs, last=True)],
+        outputs=outputs,
+    ).render()
 
 
 def _whole(reference: Design) -> tuple[list[str], list[Any]]:

@@ -9,12 +9,12 @@ one is filled while the other is read.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.headers import TITLES_2D
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.codegen.verilog import words
 from winogen.codegen.verilog.circuit import circuit, joined
 from winogen.codegen.verilog.module import Module, Port, of_cases, ports_of
@@ -26,6 +26,55 @@ if TYPE_CHECKING:
     from winogen.program.ir import Program
 
 Grid = tuple[tuple[Range, ...], ...]  # the range of every number of a tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nested(Context, templates=("verilog/nested.v.j2",)):
+    """What the template knows of columns and rows that are transformed at once."""
+
+    head: Sequence[str]  # the comment of the module, in lines
+    name: str
+    stages: int  # of a pass
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    half: Sequence[Mapping[str, Any]]  # wires between the passes, row by row
+    columns: Sequence[Any]  # modules, and what they are connected with
+    rows: Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded(Context, templates=("verilog/folded.v.j2",)):
+    """What the template knows of a column and a row that are transformed in each cycle."""
+
+    head: Sequence[str]  # the comment of the module, in lines
+    name: str
+    stages: int  # of a pass
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    column: Module
+    row: Module
+    n: int  # columns of a tile
+    count: int  # rows of the result
+    columns_bits: int  # of the number of a column, and below of a row
+    rows_bits: int
+    kept: Sequence[int]  # bits of each number of a row of a buffer
+    reads: Sequence[Sequence[str]]  # what the module of rows reads of each row
+    unused: Sequence[str]  # bits that nothing reads
+    declared: Callable[..., str]  # writes the declaration of wires
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream(Context, templates=("verilog/stream.v.j2",)):
+    """What the template of a handshake knows of the design inside."""
+
+    name: str
+    core: str  # the module inside
+    stages: int
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    ports: Sequence[Port]  # the outputs
+    results: Sequence[str]  # wires of them, where the core has no registers
+    connections: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -145,53 +194,49 @@ def _nested(transform: TransformDesign, stages: int, head: Sequence[str]) -> Des
 
     adders = sum(one.adders for one in (*columns, *rows))
     depth = columns[0].depth + rows[0].depth
-    text = (
-        environment()
-        .get_template("verilog/nested.v.j2")
-        .render(
-            head=[
-                *head,
-                *([""] if head else []),
-                f"{TITLES_2D[transform.kind]}: {adders} adders, {depth} deep"
-                + (f", in {2 * stages} stages." if stages else "."),
-            ],
-            name=transform.name,
-            stages=stages,
-            inputs=ports_of("input ", inputs),
-            outputs=ports_of("output", outputs, last=True),
-            half=[
-                {
-                    "range": str(joined(row)),
-                    "wires": filled(
-                        [
-                            words.declared("wire", range_.bits, f"half{i}_{j}") + ";"
-                            for j, range_ in enumerate(row)
-                        ],
-                        "",
-                    ),
-                }
-                for i, row in enumerate(half)
-            ],
-            columns=[
-                instance(
-                    made,
-                    f"column{j}",
-                    [f"{source}{i}_{j}" for i in range(len(transform.inputs))],
-                    [f"half{i}_{j}" for i in count],
-                )
-                for j, made in enumerate(columns)
-            ],
-            rows=[
-                instance(
-                    made,
-                    f"row{i}",
-                    [f"half{i}_{j}" for j in range(len(half[0]))],
-                    [f"{target}{i}_{j}" for j in range(len(made.outputs))],
-                )
-                for i, made in enumerate(rows)
-            ],
-        )
-    )
+    text = Nested(
+        head=[
+            *head,
+            *([""] if head else []),
+            f"{TITLES_2D[transform.kind]}: {adders} adders, {depth} deep"
+            + (f", in {2 * stages} stages." if stages else "."),
+        ],
+        name=transform.name,
+        stages=stages,
+        inputs=ports_of("input ", inputs),
+        outputs=ports_of("output", outputs, last=True),
+        half=[
+            {
+                "range": str(joined(row)),
+                "wires": filled(
+                    [
+                        words.declared("wire", range_.bits, f"half{i}_{j}") + ";"
+                        for j, range_ in enumerate(row)
+                    ],
+                    "",
+                ),
+            }
+            for i, row in enumerate(half)
+        ],
+        columns=[
+            instance(
+                made,
+                f"column{j}",
+                [f"{source}{i}_{j}" for i in range(len(transform.inputs))],
+                [f"half{i}_{j}" for i in count],
+            )
+            for j, made in enumerate(columns)
+        ],
+        rows=[
+            instance(
+                made,
+                f"row{i}",
+                [f"half{i}_{j}" for j in range(len(half[0]))],
+                [f"{target}{i}_{j}" for j in range(len(made.outputs))],
+            )
+            for i, made in enumerate(rows)
+        ],
+    ).render()
     top = Module(transform.name, text, inputs, outputs, 2 * stages, adders, depth)
     protocol = "staged" if stages else "combinational"
     return Design(
@@ -200,7 +245,6 @@ def _nested(transform: TransformDesign, stages: int, head: Sequence[str]) -> Des
 
 
 def _folded(transform: TransformDesign, stages: int, head: Sequence[str]) -> Design:
-    _, _, source, target = KINDS[transform.kind]
     half = transform.half
 
     def one_pass(word: str, cases: Sequence[Sequence[Range]]) -> Module:
@@ -227,34 +271,28 @@ def _folded(transform: TransformDesign, stages: int, head: Sequence[str]) -> Des
         for j, port in enumerate(row.inputs)
         if port.bits < kept[i]
     ]
-    text = (
-        environment()
-        .get_template("verilog/folded.v.j2")
-        .render(
-            head=[
-                *head,
-                *([""] if head else []),
-                f"{TITLES_2D[transform.kind]}:",
-                f"a column in and a row out per cycle, {column.adders + row.adders} adders.",
-            ],
-            name=transform.name,
-            stages=stages,
-            inputs=ports_of("input ", column.inputs),
-            outputs=ports_of("output", row.outputs, last=True),
-            column=column,
-            row=row,
-            source=source,
-            target=target,
-            n=n,
-            count=count,
-            columns_bits=max(1, (n - 1).bit_length()),
-            rows_bits=max(1, (count - 1).bit_length()),
-            kept=kept,
-            reads=reads,
-            unused=filled(unused),
-            declared=words.declared,
-        )
-    )
+    text = Folded(
+        head=[
+            *head,
+            *([""] if head else []),
+            f"{TITLES_2D[transform.kind]}:",
+            f"a column in and a row out per cycle, {column.adders + row.adders} adders.",
+        ],
+        name=transform.name,
+        stages=stages,
+        inputs=ports_of("input ", column.inputs),
+        outputs=ports_of("output", row.outputs, last=True),
+        column=column,
+        row=row,
+        n=n,
+        count=count,
+        columns_bits=max(1, (n - 1).bit_length()),
+        rows_bits=max(1, (count - 1).bit_length()),
+        kept=kept,
+        reads=reads,
+        unused=filled(unused),
+        declared=words.declared,
+    ).render()
     top = Module(
         transform.name,
         text,
@@ -294,19 +332,15 @@ def streamed(made: Design) -> Module:
     outputs = ports_of("output", made.outputs, last=True)
     if not made.stages:
         outputs = [line.replace("output wire", "output reg ", 1) for line in outputs]
-    text = (
-        environment()
-        .get_template("verilog/stream.v.j2")
-        .render(
-            name=name,
-            core=made.name,
-            stages=made.stages,
-            inputs=ports_of("input ", made.inputs),
-            outputs=outputs,
-            ports=made.outputs,
-            results=[f"{words.declared('wire', p.bits, f'core_{p.name}')};" for p in made.outputs],
-            connections=filled(connections),
-        )
-    )
+    text = Stream(
+        name=name,
+        core=made.name,
+        stages=made.stages,
+        inputs=ports_of("input ", made.inputs),
+        outputs=outputs,
+        ports=made.outputs,
+        results=[f"{words.declared('wire', p.bits, f'core_{p.name}')};" for p in made.outputs],
+        connections=filled(connections),
+    ).render()
     core = made.modules[-1]
     return Module(name, text, made.inputs, made.outputs, made.stages or 1, core.adders, core.depth)

@@ -7,11 +7,12 @@ serves ap_int, ap_fixed and ac_int.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from winogen.codegen.ctext import Factor, infix, routine
 from winogen.codegen.headers import TITLES_2D
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.codegen.verilog.circuit import Cases, circuit
 from winogen.codegen.verilog.design import TransformDesign, filled
 from winogen.program.kinds import KINDS
@@ -24,6 +25,16 @@ _USAGE = (
     "    template <int W> using Integer = ac_int<W, true>;   // or ac_fixed<W, W>",
     "and then `{call}<Integer>(...)`.",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Functions(Context, templates=("verilog/hls.h.j2",)):
+    """What the template of the header knows."""
+
+    head: Sequence[str]  # its comment, in lines
+    guard: str
+    functions: Sequence[Mapping[str, Any]]
+    tiles: Sequence[Mapping[str, Any]]  # functions of both axes
 
 
 def render(made: Mapping[str, TransformDesign], head: Sequence[str], name: str) -> str:
@@ -41,12 +52,9 @@ def render(made: Mapping[str, TransformDesign], head: Sequence[str], name: str) 
         functions.append(_function(transform, f"{transform.name}_row", rows))
         tiles.append(_tile(transform))
     usage = [line.format(call=next(iter(made.values())).name) for line in _USAGE]
-    text: str = (
-        environment()
-        .get_template("verilog/hls.h.j2")
-        .render(head=[*head, "", *usage], guard=name.upper(), functions=functions, tiles=tiles)
-    )
-    return text
+    return Functions(
+        head=[*head, "", *usage], guard=name.upper(), functions=functions, tiles=tiles
+    ).render()
 
 
 def _found(transform: TransformDesign, cases: Cases) -> dict[str, Range]:

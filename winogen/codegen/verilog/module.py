@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import Factor, infix, routine
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.codegen.verilog import words
 from winogen.codegen.verilog.circuit import Cases, Circuit, Sum, circuit
 from winogen.errors import InvalidValue
@@ -36,6 +36,22 @@ class Port:
     def bits(self) -> int:
         """The width, the least that holds the range."""
         return self.range.bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleText(Context, templates=("verilog/module.v.j2",)):
+    """What the template of a module knows."""
+
+    head: Sequence[str]  # its comment, in lines
+    name: str
+    stages: int
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    blocks: Sequence[Any]  # what is registered at the end of each stage
+    assigns: Sequence[str]
+    unused: Sequence[str]  # bits that nothing reads
+    given: str  # the condition that inputs are what they may be; "": their widths say so
+    bounds: Sequence[str]  # what is then true of outputs
 
 
 @dataclass(frozen=True)
@@ -118,23 +134,19 @@ def of_cases(
     title += f", in {stages} stage{'s' if stages > 1 else ''}." if stages else "."
     equations = [f"    {line}" for line in routine(program, source, target).equations]
     writer = _Writer(made, found, stages)
-    text = (
-        environment()
-        .get_template("verilog/module.v.j2")
-        .render(
-            head=[*head, *([""] if head else []), title, "", *equations],
-            name=name,
-            stages=stages,
-            inputs=ports_of("input ", reads),
-            outputs=ports_of("output", writes, last=True),
-            blocks=writer.blocks(),
-            assigns=writer.assigns,
-            unused=writer.unused(),
-            given=_given(cases, reads),
-            bounds=[line for port in writes for line in
-                    words.bounds(port.name, port.range, port.bits)],
-        )
-    )  # fmt: skip
+    text = ModuleText(
+        head=[*head, *([""] if head else []), title, "", *equations],
+        name=name,
+        stages=stages,
+        inputs=ports_of("input ", reads),
+        outputs=ports_of("output", writes, last=True),
+        blocks=writer.blocks(),
+        assigns=writer.assigns,
+        unused=writer.unused(),
+        given=_given(cases, reads),
+        bounds=[line for port in writes for line in
+                words.bounds(port.name, port.range, port.bits)],
+    ).render()  # fmt: skip
     return Module(name, text, reads, writes, stages, made.adders, made.depth)
 
 
