@@ -44,14 +44,14 @@ BREAKS = {
     "a default": ("conv/api.py", 'edge: Edge = "discard"', 'edge: Edge = "direct"', ["api"]),
     "a type": ("torch/functional.py", "dilation: IntOrInts", "dilation: int", ["functional"]),
     "a missing name": ("torch/replacing.py", "    border: Border", "    # border", ["replacing"]),
-    "a missing argument": ("torch/module.py", " order, edge, border,", " order, edge,", ["module"]),
+    "a missing argument": ("torch/base.py", " order, edge, border,", " order, edge,", ["base"]),
     "a text": ("conv/api.py", "Divides C and M.", "Divides C.", ["api"]),
     "an activation": ("typing.py", '| tuple[Literal["clip"], float, float]', "", ["typing"]),
     "a new default": (
         "conv/options.py",
         'edge: Edge = "discard"',
         'edge: Edge = "direct"',
-        ["api", "functional", "module", "replacing"],
+        ["api", "base", "functional", "replacing", "request"],
     ),
     "a new meaning": ("conv/options.py", "Divides C and M.", "A number.", ["api"]),
 }

@@ -81,7 +81,7 @@ def test_derivatives_of_any_order(name):
     x, w = torch.randn(1, 2, 3, 3, **double), torch.randn(2, 2, 2, 2, **double)
 
     def by_operator(x, w):
-        return torch.ops.winogen.conv2d(x, w, None, 1, [1], activation=name, parameters=given)
+        return torch.ops.winogen.convolution(x, w, None, 1, [1], activation=name, parameters=given)
 
     def by_function(x, w):
         return winogen.torch.conv2d(x, w, **options)

@@ -10,7 +10,7 @@ from torch import nn
 import winogen.torch
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import alone, optimize, report
-from winogen.torch.sharing import Activated
+from winogen.torch.base import ConvolutionLayer
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 
@@ -68,7 +68,7 @@ def test_layers_of_every_kind_are_exchanged(name, dtype):
     rows = report(ours).rows
     layers = [one for one in ours.modules() if hasattr(one, "kernel_size")]
     assert len(rows) == len(layers) and all(row.runs != "torch" for row in rows)
-    assert all(isinstance(layer, Activated) for layer in layers)
+    assert all(isinstance(layer, ConvolutionLayer) for layer in layers)
     assert [row.name for row in rows] == [n for n, one in ours.named_modules() if one in layers]
     assert list(ours.state_dict()) == list(model.state_dict())
     bound = 1e-5 if dtype == torch.float32 else 1e-12
@@ -82,6 +82,9 @@ def test_layers_of_every_kind_are_exchanged(name, dtype):
             theirs, y = model(one), ours(one)
         close(y, theirs, bound)
         if one.numel():
+            if name in LAST and one.is_contiguous(memory_format=LAST[name]):
+                # Ours stays so, where torch's own padding forgets it.
+                theirs = theirs.contiguous(memory_format=LAST[name])
             assert y.stride() == theirs.stride()
     assert ours.calls == model.calls
     for made in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):

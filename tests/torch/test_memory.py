@@ -37,9 +37,9 @@ from winogen.torch import (  # noqa: E402
     segment_op,
     swapping,
 )
-from winogen.torch.functional import LayerOptions  # noqa: E402
 from winogen.torch.preparing import tidy  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
+from winogen.torch.request import LayerOptions  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 

@@ -52,7 +52,7 @@ def test_activations_and_seams_forward_and_backward(activation, names, memory_fo
         torch.testing.assert_close(module(x, **terms), expected)
     g = torch.randn_like(y)
     leaves = [x, module.weight, module.bias, *terms.values()]
-    operator = torch.ops.winogen.conv2d(
+    operator = torch.ops.winogen.convolution(
         x,
         module.weight,
         module.bias,
@@ -85,7 +85,7 @@ def test_slopes_per_channel_are_learned(count):
     x = torch.randn(2, 2, 5, 5, dtype=torch.float64, requires_grad=True)
 
     def function(x, weight, slopes):
-        return torch.ops.winogen.conv2d(x, weight, activation="prelu", slopes=slopes)
+        return torch.ops.winogen.convolution(x, weight, activation="prelu", slopes=slopes)
 
     assert torch.autograd.gradcheck(function, (x, module.weight, slopes), fast_mode=True)
     expected = F.prelu(F.conv2d(x, module.weight, module.bias), slopes)
@@ -193,7 +193,7 @@ def test_strides_of_any_kind():
             expected = F.conv2d(view, module.weight, module.bias)
             torch.testing.assert_close(module(view), expected)
         torch.testing.assert_close(
-            torch.ops.winogen.conv2d(view, module.weight, module.bias), expected
+            torch.ops.winogen.convolution(view, module.weight, module.bias), expected
         )
 
 
@@ -221,7 +221,7 @@ def test_what_kernels_do_not_take_is_torchs():
     assert module.weight.grad.dtype == torch.float32
     meta = copy.deepcopy(module).to("meta")
     assert meta(x.to("meta")).shape == (2, 4, 6, 6)
-    assert torch.ops.winogen.conv2d(x.to("meta"), meta.weight).shape == (2, 4, 6, 6)
+    assert torch.ops.winogen.convolution(x.to("meta"), meta.weight).shape == (2, 4, 6, 6)
     with pytest.raises(RuntimeError):
         module(x.double())
 
@@ -277,7 +277,7 @@ def test_no_images_and_one_image():
 def test_the_out_operator():
     x, w, add = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3), torch.randn(2, 4, 6, 6)
     out, options = torch.empty_like(add), {"activation": "relu", "add": add}
-    operator = torch.ops.winogen.conv2d_out
+    operator = torch.ops.winogen.convolution_out
     operator(x, w, **options, out=out)
     expected = F.relu(F.conv2d(x, w) + add)
     torch.testing.assert_close(out, expected)
@@ -331,11 +331,11 @@ def test_wrong_arguments():
     with pytest.raises(InvalidType, match="input: got list; allowed: a torch tensor"):
         module([1.0])
     with pytest.raises(InvalidType, match="bias: got torch.float64; allowed: torch.float32"):
-        torch.ops.winogen.conv2d(torch.randn(1, 4, 8, 8), module.weight, module.bias.double())
+        torch.ops.winogen.convolution(torch.randn(1, 4, 8, 8), module.weight, module.bias.double())
     with pytest.raises(InvalidValue, match="add: got shape"):
         module(torch.randn(1, 4, 8, 8), add=torch.randn(1, 4, 8, 8))
     with pytest.raises(InvalidValue, match="slopes: got a tensor"):
-        torch.ops.winogen.conv2d(torch.randn(1, 4, 8, 8), module.weight, slopes=torch.ones(4))
+        torch.ops.winogen.convolution(torch.randn(1, 4, 8, 8), module.weight, slopes=torch.ones(4))
 
 
 def test_options_reach_the_kernel():

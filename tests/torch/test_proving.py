@@ -89,10 +89,10 @@ def test_what_is_wrong_at_another_size_is_found(x, monkeypatch):
 
 def test_a_whole_that_differs_is_left_alone(x, monkeypatch):
     """Every way is wrong: fusing, and the layers one by one."""
-    from winogen.torch import module
+    from winogen.torch import base
 
-    original = module.call
-    monkeypatch.setattr(module, "call", lambda *args: 1.01 * original(*args))
+    original = base.call
+    monkeypatch.setattr(base, "call", lambda *args: 1.01 * original(*args))
     ways = sys.modules["winogen.torch.optimize"]  # the name of the function, too
     monkeypatch.setattr(ways, "traced", lambda *args: iter(["nothing traces it"]))
     model = Net().eval()

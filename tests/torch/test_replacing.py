@@ -117,20 +117,20 @@ def test_no_output_is_a_view(size, memory_format):
                 y.add_(shift)  # a view that was made without gradients would refuse
     for stride in (1, 2):
         arguments = [stride, stride], [0, 1, 2, 1], [1, 1], 1
-        y = torch.ops.winogen.conv2d(x.detach(), layer.weight.detach(), None, *arguments[:2])
-        of_input = torch.ops.winogen.conv2d_input_gradient(
-            y, layer.weight.detach(), list(x.shape[2:]), *arguments
+        y = torch.ops.winogen.convolution(x.detach(), layer.weight.detach(), None, *arguments[:2])
+        of_input = torch.ops.winogen.convolution(
+            y, layer.weight.detach(), None, *arguments, transposed=True
         )
-        of_weight = torch.ops.winogen.conv2d_weight_gradient(x.detach(), y, [3, 3], *arguments)
+        of_weight = torch.ops.winogen.convolution_weight_gradient(x.detach(), y, [3, 3], *arguments)
         assert not (y._is_view() or of_input._is_view() or of_weight._is_view())
 
 
 def test_a_gradient_of_one_pixel_is_no_view():
     y = torch.randn(1, 1, 1, 1)
     weight = torch.randn(1, 1, 3, 3)
-    result = torch.ops.winogen.conv2d_input_gradient(
-        y, weight, [1, 1], [2, 2], [2, 0, 2, 0], [1, 1], 1
-    )
+    x = torch.randn(1, 1, 1, 1, requires_grad=True)
+    torch.ops.winogen.convolution(x, weight, None, [2, 2], [2, 0, 2, 0]).backward(y)
+    result = x.grad
     assert not result._is_view()
 
 
@@ -351,10 +351,12 @@ def test_layers_of_every_kind():
             close(one, wanted, 1e-4)
 
 
-def test_options_that_only_layers_of_two_axes_have():
-    model = winogen.torch.replace(Mixed(), exclude=["up"], workspace_limit=10**8)
+def test_options_that_only_ordinary_layers_have():
+    model = winogen.torch.replace(Mixed(), workspace_limit=10**8, order="huffman")
+    assert all("order='huffman'" in repr(layer) for layer in model.children())
+    model = winogen.torch.replace(Mixed(), edge="direct")
     replaced = [name for name, layer in model.named_children() if "winogen" in repr(layer)]
-    assert replaced == ["plane"]
+    assert replaced == ["plane", "row", "volume"]
     model = Mixed()
     with pytest.raises(InvalidValue, match="tile: .* got this for the layer 'row'"):
         winogen.torch.replace(model, exclude=["plane", "up"], tile=(2, 2), algorithm="mcmr")

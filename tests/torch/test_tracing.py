@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import winogen.torch
 from winogen.errors import Unsupported
-from winogen.torch.functional import call
+from winogen.torch.dispatch import call
 
 needs_is_exporting = pytest.mark.skipif(
     not hasattr(torch.compiler, "is_exporting"), reason="older torch does not tell who exports"
@@ -84,7 +84,7 @@ def test_the_graph_has_one_node_for_each_call(net):
         return module
 
     torch.compile(net, fullgraph=True, backend=backend)(torch.randn(1, 4, 8, 8))
-    assert seen.count("winogen.conv2d.default") == 3
+    assert seen.count("winogen.convolution.default") == 3
     assert not any("relu" in name or "aten" in name for name in seen)
 
 
@@ -185,13 +185,13 @@ def test_symbolic_traces_have_one_node_for_each_call(net):
     assert agrees(traced, net, 1, 4, 8, 8)
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    assert make_fx(net)(torch.randn(1, 4, 8, 8)).code.count("winogen.conv2d.default") == 3
+    assert make_fx(net)(torch.randn(1, 4, 8, 8)).code.count("winogen.convolution.default") == 3
 
 
 def test_the_profiler_sees_it(net):
     with torch.no_grad(), torch.profiler.profile() as profile:
         net(torch.randn(1, 4, 8, 8))
-    assert "winogen::conv2d" in str(profile.key_averages())
+    assert "winogen::convolution" in str(profile.key_averages())
 
 
 def test_transforms_are_left_to_torch():
@@ -214,7 +214,7 @@ def test_transforms_are_left_to_torch():
         expected = torch.autograd.forward_ad.unpack_dual(plain(dual)).tangent
         torch.testing.assert_close(tangent, expected)
         with pytest.raises(Unsupported, match="forward-mode"):
-            torch.ops.winogen.conv2d(dual, conv.weight)
+            torch.ops.winogen.convolution(dual, conv.weight)
 
 
 def test_tensors_without_memory():

@@ -20,21 +20,26 @@ except ImportError as _error:  # pragma: no cover
     ) from _error
 
 from winogen.torch import processes as _processes  # noqa: F401
-from winogen.torch.axes import Conv1d, Conv3d, conv1d, conv3d
 from winogen.torch.bundling import bundle
-from winogen.torch.functional import conv2d
-from winogen.torch.module import Conv2d
-from winogen.torch.optimize import optimize
-from winogen.torch.replacing import replace
-from winogen.torch.report import report
-from winogen.torch.transposed import (
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
+from winogen.torch.functional import (
+    conv1d,
+    conv2d,
+    conv3d,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
 )
+from winogen.torch.module import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from winogen.torch.optimize import optimize
+from winogen.torch.replacing import replace
+from winogen.torch.report import report
 
 __all__ = [
     "Conv1d",

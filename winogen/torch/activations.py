@@ -50,5 +50,7 @@ def derivative(
     backward = ACTIVATIONS[name].backward
     if slopes is None:
         return backward(torch.ops.aten, gradient, saved, *parameters), None
-    into, of_slopes = backward(torch.ops.aten, gradient, saved, slopes.view(1, -1, 1, 1))
-    return into, of_slopes.sum((0, 2, 3)) if len(slopes) > 1 else of_slopes.sum().reshape(1)
+    pixels = range(2, gradient.dim())
+    each = slopes.view(1, -1, *(1 for _ in pixels))
+    into, of_slopes = backward(torch.ops.aten, gradient, saved, each)
+    return into, of_slopes.sum((0, *pixels)) if len(slopes) > 1 else of_slopes.sum().reshape(1)

@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.modules.conv import _ConvTransposeNd
 
-from winogen.conv import arguments
-from winogen.conv.api import CONVOLUTIONS
-from winogen.errors import BuildError, OutOfMemory, WinogenError
+from winogen.errors import BuildError, OutOfMemory, Unsupported, WinogenError
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
-from winogen.torch.arrays import CHANNELS_LAST, memory_format
+from winogen.torch.arrays import CHANNELS_LAST, PLANAR, memory_format
+from winogen.torch.base import sharing
 from winogen.torch.calls import array
 from winogen.torch.drafting import MEMORY
-from winogen.torch.functional import LayerOptions
+from winogen.torch.packing import layer_of
 from winogen.torch.replacing import exchange
 from winogen.torch.report import USUAL, Row
-from winogen.torch.sharing import sharing
-from winogen.torch.transposed import TRANSPOSED
+from winogen.torch.request import LayerOptions, LayerRequest, checked
+from winogen.torch.settings import LayerSettings
+from winogen.typing import Algorithm
 
 _TILES = (4, 3, 2)  # whose filters are ever smaller, where those of the fastest are too large
 _SMALLER = "smaller filters, to keep to the limit of memory"
@@ -156,12 +156,17 @@ def _ways(
 ) -> Iterator[_Way]:
     """Ways with ever smaller filters; the planner's own first, unless only the ``least`` matter."""
 
-    def way(why: str, **how: Any) -> _Way:
-        plan = _plan(layer, tolerance, threads, how)
+    def way(why: str, algorithm: Algorithm = "auto", tile: int | None = None) -> _Way:
+        limits = LayerOptions(tolerance=tolerance, threads=threads)
+        plan = _plan(layer, limits._replace(algorithm=algorithm, tile=tile))
         # Named, since the planner's choice for another size heeds no limit.
         parts = getattr(plan, "parts", (plan,))
         part = next((one for one in parts if one.tile is not None), plan)
-        options = LayerOptions(part.algorithm, part.tile, tolerance=tolerance, threads=threads)
+        options = limits._replace(algorithm=part.algorithm, tile=part.tile)
+        try:
+            _settings(layer, options)
+        except Unsupported:  # of a transposed layer that runs as an ordinary one
+            options = limits
         return _Way(options, plan, why)
 
     if not least:
@@ -175,31 +180,18 @@ def _ways(
     yield way(_SMALLER, algorithm="direct")
 
 
-def _plan(layer: Layer, tolerance: float | None, threads: int | None, how: dict[str, Any]) -> Any:
-    """The plan of what the module hands to a kernel."""
-    module, rank = layer.module, len(layer.shape) - 2
-    sizes = list(layer.shape[2:])
-    options: dict[str, Any] = {
-        name: getattr(module, name) for name in ("stride", "padding", "dilation", "groups")
-    }
-    if isinstance(module, _ConvTransposeNd):
-        made: Any = TRANSPOSED[rank]
-        options["output_padding"] = module.output_padding
-    else:
-        made = CONVOLUTIONS[rank]
-        ends = arguments.padding(module.padding, module.kernel_size, module.stride, module.dilation)
-        options["padding"] = ends
-        if module.padding_mode != "zeros" or any(before != after for before, after in ends):
-            sizes = [n + before + after for n, (before, after) in zip(sizes, ends)]
-            options["padding"] = 0  # torch pads
-    layout = arguments.LAYOUTS[rank][not layer.planar]
-    batch, channels = layer.shape[:2]
-    shape = (batch, channels, *sizes) if layer.planar else (batch, *sizes, channels)
-    conv = made(
-        array(module.weight), None, layout=layout, threads=threads or torch.get_num_threads(),
-        tolerance=tolerance, **options, **how,
-    )  # fmt: skip
-    return conv.plan(shape)
+def _settings(layer: Layer, options: LayerOptions) -> LayerSettings:
+    request = LayerRequest.of(layer.module, (None, ()), options)
+    return checked(request, tuple(layer.module.weight.shape))
+
+
+def _plan(layer: Layer, options: LayerOptions) -> Any:
+    """The plan of what the module runs."""
+    asked, way = _settings(layer, options), PLANAR if layer.planar else CHANNELS_LAST
+    threads = options.threads or torch.get_num_threads()
+    conv = layer_of(array(layer.module.weight), None, None, asked, way, threads)
+    batch, channels, *sizes = layer.shape
+    return conv.plan((batch, channels, *sizes) if layer.planar else (batch, *sizes, channels))
 
 
 # --- its time

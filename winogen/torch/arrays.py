@@ -9,23 +9,31 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from winogen.conv.arguments import LAYOUTS
+from winogen.typing import Layout
+
 PLANAR, CHANNELS_LAST = "NCHW", "NHWC"
 
 
 def layout(tensor: torch.Tensor, weight: torch.Tensor) -> str:
-    """Return the layout in which to compute on ``tensor``, (N, C, H, W).
+    """Return the layout in which to compute on ``tensor``, (N, C, H, W) or of other axes.
 
     A tensor with one channel or one pixel is contiguous in both senses; it follows ``weight``, so
     that the first layer of a channels-last net on a grey picture is channels-last, too. A slice of
-    the channels of a larger tensor is contiguous in neither; then the strides tell.
+    the channels of a larger tensor is contiguous in neither; then the strides tell. Signals are
+    planar, as torch knows no other format of theirs.
     """
-    if tensor.is_contiguous():
-        _, channels, height, width = tensor.shape
-        both = channels == 1 or (height == 1 and width == 1)
+    if tensor.is_contiguous() or tensor.dim() not in (4, 5):
+        both = tensor.shape[1] == 1 or all(size == 1 for size in tensor.shape[2:])
         return CHANNELS_LAST if both and is_channels_last(weight) else PLANAR
-    if tensor.is_contiguous(memory_format=torch.channels_last):
+    if is_channels_last(tensor):
         return CHANNELS_LAST
     return CHANNELS_LAST if tensor.stride(1) == 1 and tensor.shape[1] > 1 else PLANAR
+
+
+def named(layout: str, rank: int) -> Layout:
+    """Return winogen's name of a layout, of layers with so many axes."""
+    return LAYOUTS[rank][layout == CHANNELS_LAST]
 
 
 def memory_format(layout: str, axes: int = 4) -> torch.memory_format:
@@ -52,13 +60,18 @@ def is_planar(tensor: torch.Tensor) -> bool:
     return tensor.stride(1) >= tensor.stride(-1)
 
 
+# By the number of axes: with channels last, and with channels first again.
+_LAST = {axes: (0, *range(2, axes), 1) for axes in (3, 4, 5)}
+_FIRST = {axes: (0, axes - 1, *range(1, axes - 1)) for axes in (3, 4, 5)}
+
+
 def array(tensor: torch.Tensor, layout: str) -> np.ndarray:
-    """Return a view of (N, C, H, W) with the axes in the order of ``layout``."""
+    """Return a view of (N, C, H, W), or of other axes, with these in the order of ``layout``."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
-    return (tensor.permute(0, 2, 3, 1) if layout == CHANNELS_LAST else tensor).numpy()
+    return (tensor.permute(_LAST[tensor.dim()]) if layout == CHANNELS_LAST else tensor).numpy()
 
 
 def tensor(array: np.ndarray, layout: str) -> torch.Tensor:
@@ -67,4 +80,5 @@ def tensor(array: np.ndarray, layout: str) -> torch.Tensor:
     numpy permutes the axes, because autograd allows no change in place of a view that an operator
     returned.
     """
-    return torch.from_numpy(array.transpose(0, 3, 1, 2) if layout == CHANNELS_LAST else array)
+    planar = layout != CHANNELS_LAST
+    return torch.from_numpy(array if planar else array.transpose(_FIRST[array.ndim]))

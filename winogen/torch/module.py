@@ -1,40 +1,13 @@
-"""`Conv2d`, an `nn.Conv2d` that computes with winogen's kernels."""
+"""The layers: torch's convolutions of all axes, and transposed ones, by winogen's kernels."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, SupportsIndex
+from torch import nn
 
-import torch
-from torch import Tensor, nn
-
-from winogen.torch import packing
-from winogen.torch.functional import LayerOptions, LayerRequest, call, frozen
-from winogen.torch.settings import settings
-from winogen.torch.sharing import Activated, sharing
-from winogen.typing import (
-    Activation,
-    Algorithm,
-    Border,
-    Edge,
-    IntOrInts,
-    Order,
-    Padding,
-    PaddingMode,
-    Real,
-    Texts,
-    Tile,
-)
-
-torch.fx.wrap("call")  # a symbolic trace has one node for it
-
-# What a call asks for, by the names of the module's attributes.
-_ASKED = frozenset(
-    "stride padding dilation groups padding_mode kernel_size options _activation".split()
-)
+from winogen.torch.base import Ordinary, Transposed
 
 
-class Conv2d(Activated, nn.Conv2d):
+class Conv2d(Ordinary, nn.Conv2d):
     """An `nn.Conv2d` that computes with winogen's kernels.
 
     It has the parameters and the ``state_dict`` of `nn.Conv2d`, so either loads what the other
@@ -71,161 +44,52 @@ class Conv2d(Activated, nn.Conv2d):
 
     _plain = nn.Conv2d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: IntOrInts,
-        # parameters: stride ... groups
-        stride: IntOrInts = 1,
-        padding: Padding = 0,
-        dilation: IntOrInts = 1,
-        groups: SupportsIndex = 1,
-        # end
-        bias: bool = True,
-        # parameters: padding_mode
-        padding_mode: PaddingMode = "zeros",
-        # end
-        device: torch.device | str | int | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        # parameters: activation algorithm ... border threads ... tolerance
-        activation: Activation | None = None,
-        algorithm: Algorithm = "auto",
-        tile: Tile | None = None,
-        points: Texts | None = None,
-        moduli: Texts | None = None,
-        order: Order | None = None,
-        edge: Edge = "discard",
-        border: Border = "unswitch",
-        threads: SupportsIndex | None = None,
-        workspace_limit: SupportsIndex | None = None,
-        tolerance: Real | None = None,
-        # end
-    ):
-        nn.Conv2d.__init__(
-            self,
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
-        options = LayerOptions(
-            # arguments: algorithm ... border workspace_limit tolerance threads
-            algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
-            threads,
-            # end
-        )  # fmt: skip
-        self._ask(activation, options)
 
-    @classmethod
-    def from_module(
-        cls,
-        module: nn.Conv2d,
-        *,
-        # parameters: activation algorithm ... border threads ... tolerance
-        activation: Activation | None = None,
-        algorithm: Algorithm = "auto",
-        tile: Tile | None = None,
-        points: Texts | None = None,
-        moduli: Texts | None = None,
-        order: Order | None = None,
-        edge: Edge = "discard",
-        border: Border = "unswitch",
-        threads: SupportsIndex | None = None,
-        workspace_limit: SupportsIndex | None = None,
-        tolerance: Real | None = None,
-        # end
-    ) -> Conv2d:
-        """Return a layer that shares the parameters of ``module``; options as for the class.
+class Conv1d(Ordinary, nn.Conv1d):
+    """An `nn.Conv1d` that computes with winogen's kernels; all else is as for `Conv2d`.
 
-        Hooks and parametrizations of ``module`` stay behind, with the module.
-        """
-        made: Conv2d = sharing(cls, module)
-        options = LayerOptions(
-            # arguments: algorithm ... border workspace_limit tolerance threads
-            algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
-            threads,
-            # end
-        )  # fmt: skip
-        made._ask(activation, options)
-        return made
+    >>> import torch, winogen.torch
+    >>> winogen.torch.Conv1d(3, 8, 3, padding=1, activation="relu")(torch.randn(2, 3, 50)).shape
+    torch.Size([2, 8, 50])
+    """
 
-    def _ask(self, activation: Activation | None, options: LayerOptions) -> None:
-        self.options = LayerOptions(*map(frozen, options))
-        self.activation = activation
-        settings(*self._wanted.plain()).check(tuple(self.weight.shape))
+    _plain = nn.Conv1d
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name in _ASKED and self.__dict__.keys() >= _ASKED:
-            self.__dict__["_wanted"] = self._collected()
 
-    def _collected(self) -> LayerRequest:
-        """What a call asks for; made whenever a part of it is set, and not at every call."""
-        return LayerRequest(
-            frozen(self.stride),
-            frozen(self.padding),
-            frozen(self.dilation),
-            self.groups,
-            self.padding_mode,
-            *self._activation,
-            self.options,
-            self.kernel_size,
-        )
+class Conv3d(Ordinary, nn.Conv3d):
+    """An `nn.Conv3d` that computes with winogen's kernels; all else is as for `Conv2d`.
 
-    def forward(
-        self, input: Tensor, add: Tensor | None = None, add_after: Tensor | None = None
-    ) -> Tensor:
-        """Return the output, (N, M, OH, OW), of ``input``, (N, C, H, W), or both without N."""
-        request = self._wanted
-        slopes = self.slopes if request.activation == "prelu" else None
-        parameters = self._parameters  # looked up twice as fast
-        if "weight" in parameters and "bias" in parameters:
-            weight, bias = parameters["weight"], parameters["bias"]
-        else:  # computed by a parametrization
-            weight, bias = self.weight, self.bias
-        return call(input, weight, bias, slopes, add, add_after, request)
+    >>> import torch, winogen.torch
+    >>> winogen.torch.Conv3d(3, 8, (1, 3, 3))(torch.randn(2, 3, 4, 9, 9)).shape
+    torch.Size([2, 8, 4, 7, 7])
+    """
 
-    def repack(self) -> None:
-        """Pack the weights anew before the next call.
+    _plain = nn.Conv3d
 
-        For changes of a few numbers that torch does not count: writes through ``weight.data``,
-        through a numpy view of it, by another library by DLPack, and by the second step of an
-        optimizer made with ``fused=True`` without a forward pass in between. All others are
-        noticed, and these too by a call that needs gradients.
-        """
-        packing.repack(self.weight)
 
-    def _named_options(self) -> dict[str, Any]:
-        """The options that are not the defaults."""
-        both = zip(LayerOptions._fields, self.options, LayerOptions())
-        return {name: value for name, value, default in both if value != default}
+class ConvTranspose2d(Transposed, nn.ConvTranspose2d):
+    """An `nn.ConvTranspose2d` that computes with winogen's kernels; see `conv_transpose2d`.
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles name options, so that other versions of winogen can read them."""
-        state = {**self.__dict__, "options": self._named_options()}
-        state.pop("_wanted", None)
-        return state
+    Parameters up to ``dtype`` are those of `nn.ConvTranspose2d`; all else is as for `Conv2d`, which
+    has ``edge`` besides. A call may name the size of its output, as in torch:
+    ``layer(input, output_size, add=..., add_after=...)``.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        options = state.pop("options", {})
-        unknown = sorted(options.keys() - LayerOptions._fields)
-        if unknown:
-            warnings.warn(
-                f"{', '.join(unknown)}: saved by another version of winogen; this one has no such "
-                "option, and computes without",
-                stacklevel=2,
-            )
-        super().__setstate__(state)
-        self.options = LayerOptions(
-            **{n: frozen(v) for n, v in options.items() if n not in unknown}
-        )
+    >>> import torch, winogen.torch
+    >>> layer = winogen.torch.ConvTranspose2d(3, 8, 4, stride=2, padding=1, activation="relu")
+    >>> layer(torch.randn(1, 3, 5, 5)).shape, layer(torch.randn(1, 3, 5, 5), (11, 10)).shape
+    (torch.Size([1, 8, 10, 10]), torch.Size([1, 8, 11, 10]))
+    """
+
+    _plain = nn.ConvTranspose2d
+
+
+class ConvTranspose1d(Transposed, nn.ConvTranspose1d):
+    """An `nn.ConvTranspose1d` that computes with winogen's kernels; see `ConvTranspose2d`."""
+
+    _plain = nn.ConvTranspose1d
+
+
+class ConvTranspose3d(Transposed, nn.ConvTranspose3d):
+    """An `nn.ConvTranspose3d` that computes with winogen's kernels; see `ConvTranspose2d`."""
+
+    _plain = nn.ConvTranspose3d

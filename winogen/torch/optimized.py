@@ -16,11 +16,11 @@ from winogen.graph.later import waiting, waits
 from winogen.tasks.idle import calling
 from winogen.torch.arrays import is_planar
 from winogen.torch.calling import Calls, CallStructure
-from winogen.torch.functional import exported, transformed
 from winogen.torch.readiness import Readiness
 from winogen.torch.releasing import release
 from winogen.torch.report import Report
 from winogen.torch.tracing import SizeGuard
+from winogen.torch.watched import exported, transformed
 
 _SIZES = "sizes for which the trace of the model does not hold"
 # Before torch 2.7 nothing tells what is compiled from what is exported.

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.weak import WeakIdKeyDictionary
 
-from winogen.conv import Conv2d
+from winogen.conv.api import CONVOLUTIONS
+from winogen.conv.api_transposed import TRANSPOSED
+from winogen.conv.phases import ordinary
+from winogen.conv.transposed_problem import ORDINARY
 from winogen.torch.settings import LayerSettings
-from winogen.typing import Layout2d
 
 _SPREAD = 16  # numbers, about, that show changes which nothing counts
 
@@ -89,7 +90,7 @@ def _spread(tensor: torch.Tensor) -> np.ndarray:
 class Packed(NamedTuple):
     """A layer with packed weights, and the tensors beside the weight that it was made of."""
 
-    conv: Conv2d
+    conv: Any  # one of `CONVOLUTIONS` or `TRANSPOSED`
     others: tuple[Stamp | None, ...]  # bias, slopes
     addresses: tuple[int, int]  # of the layer's bias and slopes, 0 where there are none
 
@@ -173,31 +174,18 @@ def layer(
     does. What was packed for the one use is not taken for the other: an optimizer's last step comes
     after the last call that compares.
 
-    Raises InvalidValue, InvalidType and Unsupported, as `winogen.Conv2d` does.
+    Raises what `layer_of` raises.
     """
     threads = settings.threads or torch.get_num_threads()
-    return _layer(weight, (bias, slopes), (settings, layout, threads), _forward, trained)
-
-
-def turned_layer(
-    weight: torch.Tensor, settings: LayerSettings, layout: str, trained: bool
-) -> Conv2d:
-    """Return the layer that computes the gradient of the input of a layer with ``weight``.
-
-    ``settings`` are for the returned layer.
-    """
-    threads = settings.threads or torch.get_num_threads()
-    return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained).conv
-
-
-def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any, trained: bool) -> Packed:
+    others, key = (bias, slopes), (settings, layout, threads)
     entry = _weights.get(id(weight))
     if entry is None or not entry.holds(weight, trained):
         entry = _weights[id(weight)] = _Weight(weight, trained)
     packed = entry.layers.get(key)
     if packed is None or not (packed.agrees(others) if trained else packed.holds(others)):
         stamps = tuple(None if other is None else Stamp(other, copy=True) for other in others)
-        conv = make(weight.detach().numpy(), *others, *key[:3])
+        arrays = [None if one is None else one.detach().numpy() for one in (weight, *others)]
+        conv = layer_of(arrays[0], arrays[1], arrays[2], settings, layout, threads)
         addresses = _address(conv._bias), _address(conv._slopes)
         packed = entry.layers[key] = Packed(conv, stamps, addresses)
     return packed
@@ -207,68 +195,24 @@ def _address(array: np.ndarray | None) -> int:
     return 0 if array is None else array.ctypes.data
 
 
-def _forward(
-    weight: np.ndarray,
-    bias: torch.Tensor | None,
-    slopes: torch.Tensor | None,
-    settings: LayerSettings,
-    layout: Layout2d,
-    threads: int,
-) -> Conv2d:
-    options = settings.options()
-    if slopes is not None:
-        per_filter = np.broadcast_to(slopes.detach().numpy(), weight.shape[:1])
-        options["activation"] = (settings.activation, per_filter)
-    numbers = None if bias is None else bias.detach().numpy()
-    return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
-
-
-def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout2d, threads: int) -> Conv2d:
-    filters, channels, *kernel = weight.shape
-    groups = settings.groups
-    apart = weight.reshape(groups, filters // groups, channels, *kernel)
-    turned = apart.swapaxes(1, 2)[..., ::-1, ::-1].reshape(groups * channels, -1, *kernel)
-    return Conv2d(turned, layout=layout, threads=threads, **settings.options())
-
-
-# --- layers of other axes than two, and transposed ones
-
-_LAYERS_KEPT = 16  # of one weight tensor
-_others: Any = WeakIdKeyDictionary()  # weight -> (stamp, {what is asked for: layer})
-
-
-def packed_layer(
-    made: Any, weight: torch.Tensor, bias: torch.Tensor | None, options: dict[str, Any]
+def layer_of(
+    weight: Any, bias: Any, slopes: Any, settings: LayerSettings, layout: str, threads: Any
 ) -> Any:
-    """Return the layer of a class with packed weights, made again where a tensor has other numbers
-    than then.
+    """Return winogen's layer of arrays, which computes what the settings say.
+
+    A transposed layer of stride 1 is an ordinary one with turned filters, for which there are more
+    kernels. Raises InvalidValue, InvalidType and Unsupported, as winogen's layers do.
     """
-    arrays = [None if one is None else one.detach().numpy() for one in (weight, bias)]
-    stamp, layers = _others.get(weight, (None, {}))
-    if not _holds(stamp, weight):
-        stamp, layers = _stamp(weight), {}
-        _others[weight] = stamp, layers
-    key = (made, *options.values())
-    other, layer = layers.get(key, (None, None))
-    if layer is None or not _holds(other, bias):
-        if len(layers) >= _LAYERS_KEPT:
-            layers.clear()
-        layer = made(*arrays, **options)
-        layers[key] = _stamp(bias), layer
-    return layer
-
-
-def _stamp(tensor: torch.Tensor | None) -> Stamp | None:
-    # Optimizers may change what is trained behind torch's back: only a copy shows that.
-    return None if tensor is None else Stamp(tensor, copy=tensor.requires_grad)
-
-
-def _holds(stamp: Stamp | None, tensor: torch.Tensor | None) -> bool:
-    if stamp is None or tensor is None:
-        return stamp is None and tensor is None
-    return stamp.holds(tensor) and (not tensor.requires_grad or stamp.agrees(tensor))
-
-
-def forget_layers(weight: torch.Tensor) -> None:
-    """Forget what `packed_layer` made of ``weight``."""
-    _others.pop(weight, None)
+    plain = settings
+    if settings.transposed:
+        settings.check(weight.shape)
+        plain = settings.turned(weight.shape[2:]) or settings
+    if plain is not settings:
+        weight = np.flip(ordinary(weight, plain.groups), tuple(range(2, weight.ndim)))
+    options = plain.options(layout)
+    kinds: Any = TRANSPOSED if plain.transposed else CONVOLUTIONS
+    if plain.transposed:
+        options = {name: one for name, one in options.items() if name not in ORDINARY}
+    if slopes is not None:
+        options["activation"] = ("prelu", slopes)
+    return kinds[plain.rank](weight, bias, threads=threads, **options)

@@ -19,9 +19,9 @@ from torch import nn
 from winogen.errors import OutOfMemory
 from winogen.kernels.work import round_up
 from winogen.records.machine import LINE
+from winogen.torch.base import ConvolutionLayer
 from winogen.torch.filters import as_tensor, filters_of, seen, with_filters
 from winogen.torch.segment_op import SegmentModule
-from winogen.torch.sharing import Activated
 
 
 def release(model: nn.Module, body: nn.Module | None) -> None:
@@ -31,7 +31,9 @@ def release(model: nn.Module, body: nn.Module | None) -> None:
     OutOfMemory.
     """
     if body is None:
-        released([module.weight for module in model.modules() if isinstance(module, Activated)])
+        released(
+            [module.weight for module in model.modules() if isinstance(module, ConvolutionLayer)]
+        )
         return
     segments = [module.segment for module in body.modules() if isinstance(module, SegmentModule)]
     filters = [list(map(as_tensor, filters_of(one.graph))) for one in segments]

@@ -9,10 +9,8 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, WinogenError
-from winogen.torch.axes import Conv1d, Conv3d
-from winogen.torch.functional import LayerOptions
-from winogen.torch.module import Conv2d
-from winogen.torch.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from winogen.torch import module as ours
+from winogen.torch.request import LayerOptions
 from winogen.typing import Algorithm, Border, Edge, Order, Real, Texts, Tile
 
 
@@ -41,8 +39,7 @@ def replace(
 
     - layers of a class derived from torch's, parametrized ones among them, and those with a
       ``forward`` of their own;
-    - layers of one or three axes, and transposed ones, where an option is given that they lack:
-      they have ``algorithm``, ``tile``, ``threads`` and ``tolerance``;
+    - transposed layers, where an ``edge`` is given, which they lack;
     - layers whose weight or bias is computed anew for every call, by pruning or the older
     ``weight_norm`` and ``spectral_norm``.
 
@@ -80,22 +77,14 @@ def replace(
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
     )  # fmt: skip
-    alike = LayerOptions(**{name: getattr(options, name) for name in _SHARED})
-    types = KINDS if alike == options else (nn.Conv2d,)
+    types = KINDS if edge == "discard" else ORDINARY
     exchange(replaceable(model, exclude, types), options)
     return model
 
 
-_OURS: dict[type, type] = {
-    nn.Conv1d: Conv1d,
-    nn.Conv2d: Conv2d,
-    nn.Conv3d: Conv3d,
-    nn.ConvTranspose1d: ConvTranspose1d,
-    nn.ConvTranspose2d: ConvTranspose2d,
-    nn.ConvTranspose3d: ConvTranspose3d,
-}
-KINDS = tuple(_OURS)
-_SHARED = ("algorithm", "tile", "threads", "tolerance")  # options that all of them have
+ORDINARY = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+KINDS = (*ORDINARY, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_OURS: dict[type, Any] = {kind: getattr(ours, kind.__name__) for kind in KINDS}
 
 
 def replaceable(
@@ -122,23 +111,15 @@ def exchange(layers: Mapping[str, Any], options: LayerOptions) -> None:
 
     Raises what their classes raise, before any of them is changed.
     """
-    shared = {name: getattr(options, name) for name in _SHARED}
     for name, layer in layers.items():
-        ours: Any = _OURS[type(layer)]
         try:
-            if ours is Conv2d:
-                Conv2d.from_module(layer, **options._asdict())
-            else:
-                ours.check(layer, **shared)
+            _OURS[type(layer)].from_module(layer, **options._asdict())
         except WinogenError as error:
             raise type(error)(f"{error}; got this for the layer {name!r}") from error
     for layer in layers.values():
         # As torch.nn.utils.parametrize does it: whoever holds the layer holds the new one.
         layer.__class__ = _OURS[type(layer)]
-        if isinstance(layer, Conv2d):
-            layer._ask(None, options)
-        else:
-            layer._ask(None, **shared)
+        layer._ask(None, options)
 
 
 def check_excluded(exclude: Any, model: nn.Module) -> None:

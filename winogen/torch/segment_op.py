@@ -25,8 +25,8 @@ from winogen.graph.shapes import Shape
 from winogen.graph.steps import Bound
 from winogen.torch.arrays import memory_format
 from winogen.torch.filters import as_tensor, filters_of, with_filters
-from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
+from winogen.torch.watched import transformed
 
 library = torch.library.Library("winogen", "FRAGMENT")
 library.define("segment(Tensor[] inputs, int number) -> Tensor[]")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from winogen.conv.convolution import Convolution
 from winogen.conv.memory import empty
 from winogen.torch import packing
 from winogen.torch.arrays import PLANAR, memory_format, tensor
@@ -75,22 +76,24 @@ def like_before(
 def whole(input: Tensor, packed: packing.Packed, way: str, wanted: Any) -> Shortcut | None:
     """Return how to compute ``input`` without seams, or None where it is not taken as it is.
 
-    That is for slices of channels, for no images, and for what is still to be negated.
+    That is for slices of channels, for no images, for what is still to be negated, and for
+    transposed layers, which may take several kernels.
     """
-    images, channels, height, width = input.shape
+    images, channels, *sizes = input.shape
     if (
-        not input.is_contiguous(memory_format=memory_format(way))
+        not isinstance(packed.conv, Convolution)
+        or not input.is_contiguous(memory_format=memory_format(way, input.dim()))
         or not images
         or input.is_neg()
         or input.data_ptr() & 7
     ):
         return None
     planar = way == PLANAR
-    shape = (images, channels, height, width) if planar else (images, height, width, channels)
+    shape = (images, channels, *sizes) if planar else (images, *sizes, channels)
     prepared, weights = packed.conv.bound(shape)
     # A tensor without memory knows how an output lies.
     like = torch.empty(prepared.output_shape, device="meta")
-    like = like if planar else like.permute(0, 3, 1, 2)
+    like = like if planar else like.movedim(-1, 1)
     return Shortcut(
         wanted,
         torch.get_num_threads(),

@@ -22,10 +22,10 @@ from winogen.torch.cases import run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import LIKELY, Decision, decide
 from winogen.torch.drafting import MEMORY
-from winogen.torch.functional import LayerOptions
 from winogen.torch.layers import conv_of_module
 from winogen.torch.replacing import KINDS, exchange, replaceable
 from winogen.torch.report import Budget, Row
+from winogen.torch.request import LayerOptions
 from winogen.torch.translate import is_changed
 from winogen.typing import Algorithm
 
