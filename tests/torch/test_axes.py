@@ -85,7 +85,8 @@ def test_gradients_of_any_order(rank, transposed):
     ]
     if transposed:
         cases[0]["output_padding"] = 1
-        cases[2]["output_padding"] = 1  # of stride 1: what it adds sees no input
+        cases[2]["output_padding"] = 1  # of stride 1, where the padding has more rows than that
+        cases.append({"dilation": 3, "output_padding": 2})  # rows that see no input
     else:
         cases.append({"padding": 1, "padding_mode": "circular"})
         cases.append({"padding": 3})  # more than the kernel reaches over

@@ -281,6 +281,8 @@ def _both(
             after = padding[2 * axis + 1]
             padding[2 * axis + 1] = max(0, after - more)
             count = gradient.shape[2 + axis] - max(0, more - after)
+            if count <= 0:  # no output sees an input
+                return torch.zeros_like(input), torch.zeros_like(weight)
             gradient = gradient.narrow(2 + axis, 0, count)
     asked = asked.changed(padding=tuple(padding))
     of_input = of_weight = None
