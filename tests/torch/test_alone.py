@@ -10,7 +10,7 @@ from torch import nn
 import winogen.torch
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import alone, optimize, report
-from winogen.torch.base import ConvolutionLayer
+from winogen.torch.base import ConvolutionModule
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 
@@ -68,7 +68,7 @@ def test_layers_of_every_kind_are_exchanged(name, dtype):
     rows = report(ours).rows
     layers = [one for one in ours.modules() if hasattr(one, "kernel_size")]
     assert len(rows) == len(layers) and all(row.runs != "torch" for row in rows)
-    assert all(isinstance(layer, ConvolutionLayer) for layer in layers)
+    assert all(isinstance(layer, ConvolutionModule) for layer in layers)
     assert [row.name for row in rows] == [n for n, one in ours.named_modules() if one in layers]
     assert list(ours.state_dict()) == list(model.state_dict())
     bound = 1e-5 if dtype == torch.float32 else 1e-12

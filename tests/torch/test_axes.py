@@ -85,7 +85,8 @@ def test_gradients_of_any_order(rank, transposed):
     ]
     if transposed:
         cases[0]["output_padding"] = 1
-        cases[2]["output_padding"] = 1  # of stride 1: what it adds sees no input
+        cases[2]["output_padding"] = 1  # of stride 1, where the padding has more rows than that
+        cases.append({"dilation": 3, "output_padding": 2})  # rows that see no input
     else:
         cases.append({"padding": 1, "padding_mode": "circular"})
         cases.append({"padding": 3})  # more than the kernel reaches over
@@ -98,8 +99,9 @@ def test_gradients_of_any_order(rank, transposed):
 @KINDS
 def test_gradients_are_by_kernels(rank, transposed, monkeypatch):
     """Of layers of stride 1; those of the weights of volumes are torch's."""
-    x = some(rank, 1, 16, size=(2, 3, 4)).requires_grad_()
-    w = torch.randn(16, 16, *[3] * rank, dtype=torch.float64).requires_grad_()
+    count = 192 if rank == 1 else 16  # from which it pays
+    x = some(rank, 1, count, size=(2, 3, 4)).requires_grad_()
+    w = torch.randn(count, count, *[3] * rank, dtype=torch.float64).requires_grad_()
     if rank == 3:
         w.requires_grad_(False)
 

@@ -189,7 +189,9 @@ def backward(y, leaves, generator):
     )
     first = torch.autograd.grad(y, leaves, draw(y), create_graph=True)
     total = sum((one * draw(one)).sum() for one in first)
-    second = torch.autograd.grad(total, leaves, allow_unused=True)
+    second = [None] * len(leaves)
+    if total.requires_grad:  # where no output sees an input, nothing goes back twice
+        second = torch.autograd.grad(total, leaves, allow_unused=True)
     return [y, *first, *(0 * x if one is None else one for x, one in zip(leaves, second))]
 
 

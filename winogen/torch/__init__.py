@@ -6,7 +6,7 @@ and three axes, and transposed ones, likewise. All work under autograd, `torch.c
 don't take is left to torch. `replace` puts such layers in the place of a model's own, for training.
 
 `optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
-it. `torch.compile(model, backend="winogen")` does the same as forten as a model is traced.
+it. `torch.compile(model, backend="winogen")` does the same as often as a model is traced.
 """
 
 try:

@@ -39,10 +39,10 @@ _ASKED = frozenset(
     "stride padding dilation groups padding_mode kernel_size transposed output_padding options "
     "_activation".split()
 )
-_Kind = TypeVar("_Kind", bound="ConvolutionLayer")
+_Kind = TypeVar("_Kind", bound="ConvolutionModule")
 
 
-class ConvolutionLayer:
+class ConvolutionModule:
     """What layers of one to three axes and transposed ones share; it stands before torch's class.
 
     ``options`` says how they compute, ``activation`` what is done to the sums.
@@ -192,7 +192,7 @@ class ConvolutionLayer:
         return ", ".join([self._plain.extra_repr(self), *asked])
 
 
-class Ordinary(ConvolutionLayer):
+class OrdinaryModule(ConvolutionModule):
     """The base of `Conv1d`, `Conv2d` and `Conv3d`."""
 
     def __init__(
@@ -248,7 +248,7 @@ class Ordinary(ConvolutionLayer):
         return self._call(input, add, add_after, self._wanted)
 
 
-class Transposed(ConvolutionLayer):
+class TransposedModule(ConvolutionModule):
     """The base of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`."""
 
     def __init__(

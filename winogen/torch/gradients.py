@@ -74,6 +74,10 @@ def _of_input(
 
 # The gradient of the weight.
 
+# Channels of a group, and filters, from which tiles along one axis pay: measured beside torch 2.13
+# with 3 and 5 taps on AVX-512, 2026-11.
+_LEAST_OF_SIGNALS = 192
+
 
 def _settings(
     input: Tensor, stride: Any = (1,), padding: Any = (0,), dilation: Any = (1,), groups: int = 1,
@@ -114,7 +118,8 @@ def _by_kernel(
     groups, dense = asked.groups, max(*asked.stride, *asked.dilation) == 1
     if not dense or asked.rank == 3 or not input.numel():
         return None
-    if not gradients.suits((shape[0] // groups, *shape[1:])):
+    each = (shape[0] // groups, *shape[1:])
+    if not gradients.suits(each) or (asked.rank == 1 and min(each[:2]) < _LEAST_OF_SIGNALS):
         return None
     way = layout(input, gradient)
     if layout(gradient, input) != way:
@@ -281,6 +286,8 @@ def _both(
             after = padding[2 * axis + 1]
             padding[2 * axis + 1] = max(0, after - more)
             count = gradient.shape[2 + axis] - max(0, more - after)
+            if count <= 0:  # no output sees an input
+                return torch.zeros_like(input), torch.zeros_like(weight)
             gradient = gradient.narrow(2 + axis, 0, count)
     asked = asked.changed(padding=tuple(padding))
     of_input = of_weight = None

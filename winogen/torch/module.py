@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from winogen.torch.base import Ordinary, Transposed
+from winogen.torch.base import OrdinaryModule, TransposedModule
 
 
-class Conv2d(Ordinary, nn.Conv2d):
+class Conv2d(OrdinaryModule, nn.Conv2d):
     """An `nn.Conv2d` that computes with winogen's kernels.
 
     It has the parameters and the ``state_dict`` of `nn.Conv2d`, so either loads what the other
@@ -45,7 +45,7 @@ class Conv2d(Ordinary, nn.Conv2d):
     _plain = nn.Conv2d
 
 
-class Conv1d(Ordinary, nn.Conv1d):
+class Conv1d(OrdinaryModule, nn.Conv1d):
     """An `nn.Conv1d` that computes with winogen's kernels; all else is as for `Conv2d`.
 
     >>> import torch, winogen.torch
@@ -56,7 +56,7 @@ class Conv1d(Ordinary, nn.Conv1d):
     _plain = nn.Conv1d
 
 
-class Conv3d(Ordinary, nn.Conv3d):
+class Conv3d(OrdinaryModule, nn.Conv3d):
     """An `nn.Conv3d` that computes with winogen's kernels; all else is as for `Conv2d`.
 
     >>> import torch, winogen.torch
@@ -67,7 +67,7 @@ class Conv3d(Ordinary, nn.Conv3d):
     _plain = nn.Conv3d
 
 
-class ConvTranspose2d(Transposed, nn.ConvTranspose2d):
+class ConvTranspose2d(TransposedModule, nn.ConvTranspose2d):
     """An `nn.ConvTranspose2d` that computes with winogen's kernels; see `conv_transpose2d`.
 
     Parameters up to ``dtype`` are those of `nn.ConvTranspose2d`; all else is as for `Conv2d`, which
@@ -83,13 +83,13 @@ class ConvTranspose2d(Transposed, nn.ConvTranspose2d):
     _plain = nn.ConvTranspose2d
 
 
-class ConvTranspose1d(Transposed, nn.ConvTranspose1d):
+class ConvTranspose1d(TransposedModule, nn.ConvTranspose1d):
     """An `nn.ConvTranspose1d` that computes with winogen's kernels; see `ConvTranspose2d`."""
 
     _plain = nn.ConvTranspose1d
 
 
-class ConvTranspose3d(Transposed, nn.ConvTranspose3d):
+class ConvTranspose3d(TransposedModule, nn.ConvTranspose3d):
     """An `nn.ConvTranspose3d` that computes with winogen's kernels; see `ConvTranspose2d`."""
 
     _plain = nn.ConvTranspose3d

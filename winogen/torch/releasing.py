@@ -19,7 +19,7 @@ from torch import nn
 from winogen.errors import OutOfMemory
 from winogen.kernels.work import round_up
 from winogen.records.machine import LINE
-from winogen.torch.base import ConvolutionLayer
+from winogen.torch.base import ConvolutionModule
 from winogen.torch.filters import as_tensor, filters_of, seen, with_filters
 from winogen.torch.segment_op import SegmentModule
 
@@ -32,7 +32,7 @@ def release(model: nn.Module, body: nn.Module | None) -> None:
     """
     if body is None:
         released(
-            [module.weight for module in model.modules() if isinstance(module, ConvolutionLayer)]
+            [module.weight for module in model.modules() if isinstance(module, ConvolutionModule)]
         )
         return
     segments = [module.segment for module in body.modules() if isinstance(module, SegmentModule)]
