@@ -277,7 +277,7 @@ def gradient(random: Random, target: Target, machine: Machine) -> Drawn:
     named = _named(bench) | {"layout": layout, "dtype": dtype, "tile": tile}
 
     def planned() -> Record:
-        asked = gradients._GradientRequest(tile, threads, tolerance)
+        asked = Request(tile=tile or (), threads=threads, tolerance=tolerance)
         problem, now = bench.problem(layout, dtype), execute.Environment.now()
         bound = gradients.prepare(problem, asked, target, machine, now)
         assert isinstance(bound, gradients.WeightGradient)

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from winogen.codegen.shipped import shipped_tiles
 from winogen.codegen.transforms import load
+from winogen.conv import contest
 from winogen.conv.accuracy import direct_error
+from winogen.conv.choice import Choice
 from winogen.conv.problem import Pair, Problem, plane_of
+from winogen.conv.query import Query
+from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
 from winogen.records import Machine, Precision, Target
-
-if TYPE_CHECKING:
-    from winogen.conv.stock import Stock
 
 _LARGEST_TILE = 6  # that is considered without being asked for
 # Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
 _USUAL_CHAIN = 8192
 
 
-class _Way(NamedTuple):
-    seconds: float  # cycles, in fact: they are only compared
+@dataclass(frozen=True)
+class GradientCandidate:
+    """A tile with its kernel call and its predicted time."""
+
+    choice: Choice
     work: GradientWork
+    seconds: float
 
     def specs(self, problem: Problem) -> list[GradientSpec]:
         """Return the kernel of its call."""
@@ -38,55 +45,68 @@ def choose(
     tolerance: float | None,
     target: Target,
     machine: Machine,
-    stock: Stock | None = None,
 ) -> GradientWork:
     """Return the work of the chosen tile: the fastest on one thread among the accurate ones.
 
-    ``stock``: what it must be in, as for `winogen.conv.planner.ranked`. Raises InvalidValue if none
-    keeps to the ``tolerance``, CompilerNotFound if the stock has none.
+    Raises InvalidValue if none keeps to the ``tolerance``.
     """
-    wanted = _chosen(problem, tile, threads, tolerance, target, machine)
-    if stock is None:
-        return wanted[0].work
-    layer = problem.layer
-    what = "" if tile is None else f"tile {tile}, "
-    what = f"gradient of weights, {what}in {layer.dtype}, {layer.layout}"
-
-    def on(one: Target) -> list[_Way]:
-        return _chosen(problem, tile, threads, tolerance, one, machine, stock)
-
-    return stock.first(problem, wanted, target, on, what)[0].work
+    request = Request(tile=tile or (), threads=threads, tolerance=tolerance)
+    return rank(Query(problem, request, target, machine), 1)[0].work
 
 
-def _chosen(
-    problem: Problem,
-    tile: Pair | None,
-    threads: int,
-    tolerance: float | None,
-    target: Target,
-    machine: Machine,
-    stock: Stock | None = None,
-) -> list[_Way]:
-    """The work of the chosen tile; none where the stock has none."""
-    layer = problem.layer
-    tiles = [tile] if tile else tiles_of(plane_of(layer.kernel))
-    works = [_work(problem, one, 1, target) for one in tiles]
-    ways = [_Way(work.cycles(machine), work) for work in works]
-    ways.sort(key=lambda way: way.seconds)
-    if stock is not None:
-        ways = stock.among(problem, ways)
-    if not ways:
-        return []
+def rank(query: Query, most: int | None = None) -> list[GradientCandidate]:
+    """Return the ``most`` fastest candidates, the chosen one first: see `contest.rank`."""
+    return contest.rank(_Gradients(), query, most)
 
-    def error(way: _Way) -> float:
-        count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
-        return predicted_error(layer.dtype, layer.kernel, way.work.tile, count, way.work.depth)
 
-    chosen = ways[0]
-    if tile is None:
-        rule = Tolerance.of(layer, tolerance, direct_error(layer.dtype, _USUAL_CHAIN))
-        chosen = rule.best(ways, error, "gradient")
-    return [_Way(chosen.seconds, _work(problem, chosen.work.tile, threads, target))]
+class _Gradients(contest.Contest[GradientCandidate]):
+    """Candidates that differ in their tiles."""
+
+    def candidates(self, query: Query) -> list[GradientCandidate]:
+        """Return all tiles on one thread, or the one of the request."""
+        tile = query.request.tile
+        tiles = [plane_of(tile)] if tile else tiles_of(plane_of(query.problem.layer.kernel))
+        return [_evaluated(query, one, 1) for one in tiles]
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        layer, tile = query.problem.layer, query.request.tile
+        named = f"tile {tile}, " if tile else ""
+        return f"gradient of weights, {named}in {layer.dtype}, {layer.layout}"
+
+    def what(self, query: Query) -> str:
+        """Return in words what a tolerance is for."""
+        return "gradient"
+
+    def tolerance(self, query: Query, fitting: Sequence[GradientCandidate]) -> Tolerance:
+        """Return the rule for sums over all tiles of all images."""
+        layer = query.problem.layer
+        usual = direct_error(layer.dtype, _USUAL_CHAIN)
+        return Tolerance.of(layer, query.request.tolerance, usual)
+
+    def error(self, query: Query, candidate: GradientCandidate) -> float:
+        """Return the predicted error."""
+        return error_of(query.problem, candidate.work)
+
+    def on_threads(self, query: Query, chosen: list[GradientCandidate]) -> list[GradientCandidate]:
+        """Return the same tiles on all threads; times are predicted for one."""
+        threads = query.request.threads
+        return [_evaluated(query, one.work.tile, threads) for one in chosen]
+
+
+def _evaluated(query: Query, tile: Pair, threads: int) -> GradientCandidate:
+    """A tile with its kernel call and its predicted time."""
+    problem, _, target, machine, *_ = query
+    work = _work(problem, tile, threads, target)
+    tiled = max(tile) > 1
+    choice = Choice("winograd" if tiled else "direct", tile if tiled else None, threads=threads)
+    return GradientCandidate(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
+
+
+def error_of(problem: Problem, work: GradientWork) -> float:
+    """Return the predicted error of a kernel call."""
+    layer, count = problem.layer, problem.batch * work.tiles[0] * work.tiles[1]
+    return predicted_error(layer.dtype, layer.kernel, work.tile, count, work.depth)
 
 
 def tiles_of(kernel: Pair) -> list[Pair]:

@@ -6,16 +6,19 @@ matrices of F(m, r), with filter and outputs exchanged.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Call, Environment, remembered
-from winogen.conv.gradient_planner import choose
+from winogen.conv.gradient_planner import GradientCandidate, error_of, rank
+from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer, Pair, Problem, Seams, plane_of
-from winogen.conv.request import MOST_POINTS
-from winogen.conv.stock import stock_of
+from winogen.conv.query import Query
+from winogen.conv.request import MOST_POINTS, Request
+from winogen.conv.solver import Offer, Solver
+from winogen.conv.stock import build_of
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Machine, Target
@@ -90,10 +93,10 @@ def weight_gradient(
     arguments.same_dtype("grad_output", dy, x.dtype, "input")
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     problem = _problem(x.shape, dy.shape, x.dtype, kernel, layout=layout, **options)
-    request = _GradientRequest(
-        _tile(tile, plane_of(problem.layer.kernel)),
-        arguments.threads(threads),
-        None
+    request = Request(
+        tile=_tile(tile, plane_of(problem.layer.kernel)) or (),
+        threads=arguments.threads(threads),
+        tolerance=None
         if tolerance is None
         else arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6"),
     )
@@ -114,14 +117,6 @@ def suits(weight_shape: tuple[int, ...]) -> bool:
     """
     filters, channels, *kernel = weight_shape
     return min(filters, channels) >= _LEAST_CHANNELS and max(kernel) > 1
-
-
-class _GradientRequest(NamedTuple):
-    """What was asked for; None leaves it to the planner."""
-
-    tile: Pair | None
-    threads: int
-    tolerance: float | None
 
 
 def _problem(
@@ -197,6 +192,38 @@ class WeightGradient(Call):
         return dw
 
 
+class Gradients(Solver):
+    """Kernels of the gradients of weights."""
+
+    def offer(self, query: Query, best: Offer | None = None, most: int = 1) -> Offer:
+        """Return the fastest tiles, the chosen one first; ``most``: how many to look for."""
+        ranked = rank(query, most)
+        target = ranked[0].work.spec.target
+        return Offer(self, query, target, ranked, query.request.threads)
+
+    def bind(self, offer: Offer, environment: Environment) -> WeightGradient:
+        """Return it bound to its kernel."""
+        return WeightGradient(offer.problem, offer.best.work, environment)
+
+    def prediction(self, offer: Offer, candidate: GradientCandidate) -> Prediction:
+        """Return what is expected of a tile."""
+        choice, error = candidate.choice, error_of(offer.problem, candidate.work)
+        return Prediction(candidate.seconds, error, choice.algorithm, choice.tile, "")
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the tile, the sizes and the C of its kernel."""
+        spec, work, choice = offer.best.work.spec, offer.best.work, offer.best.choice
+        return {
+            "operation": "weight_gradient",
+            "variant": "weight_gradient",
+            "tile": choice.tile,
+            "workspace_bytes": spec.workspace_bytes(work),
+            "packed_weight_bytes": 0,
+            "multiplications": work.products,
+            "source": str(build_of(spec).source),
+        }
+
+
 class _Zero:
     """The gradient of no images."""
 
@@ -210,7 +237,7 @@ class _Zero:
 @remembered(256)
 def prepare(
     problem: Problem,
-    request: _GradientRequest,
+    request: Request,
     target: Target,
     machine: Machine,
     environment: Environment,
@@ -218,6 +245,4 @@ def prepare(
     """Return the gradient of a convolution planned and bound to its compiled kernel."""
     if problem.batch == 0:
         return _Zero(problem)
-    stock, asked = stock_of(target), (request.tile, request.threads, request.tolerance)
-    work = choose(problem, *asked, target, machine, stock)
-    return WeightGradient(problem, work, environment)
+    return Gradients().offer(Query.here(problem, request, target, machine)).bind(environment)

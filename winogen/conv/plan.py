@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from winogen.conv.choice import Choice
 from winogen.conv.cuts import MeasuredChoice, Missed
-from winogen.conv.problem import Problem
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
 
+if TYPE_CHECKING:
+    from winogen.conv.solver import Offer
+
 Sets = tuple["tuple[str, ...] | None", ...]
 _CODE = ("source", "rim_source")
+# What a plan has from its problem, and from its layer.
+_OF_PROBLEM = ("input_shape", "output_shape", "direct_multiplications")
+_OF_LAYER = ("weight_shape", "layout", "dtype", "stride")
+ALTERNATIVES = 8  # the most candidates that a plan lists
 
 
 class Prediction(NamedTuple):
@@ -66,25 +71,26 @@ class Plan:
     with_compiler: Missed | None = None  # what would be faster, where kernels are not at hand
     no_kernel: str = ""  # why "fft" runs where no kernel is at hand and none may be compiled
     stride: tuple[int, ...] = (1, 1)  # of the layer, along each axis
+    operation: str = "conv"  # or "weight_gradient", the gradient of its weights, or "gemm"
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     @classmethod
-    def of(cls, problem: Problem, choice: Choice | None = None, **known: Any) -> Plan:
-        """Return the plan of a problem by a choice, with what is ``known`` besides."""
-        layer = problem.layer
-        if choice is not None:
-            chosen = ("algorithm", "tile", "order", "edge", "border", "threads", "sizes")
-            known = {name: getattr(choice, name) for name in chosen} | known
-        of_layer: dict[str, Any] = {"dtype": layer.dtype, "precision": Precision.of(layer.dtype)}
-        return cls(
-            input_shape=problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=problem.output_shape,
-            layout=layer.layout,
-            direct_multiplications=problem.direct_multiplications,
-            stride=layer.stride,
-            **of_layer | known,
-        )
+    def of(cls, offer: Offer) -> Plan:
+        """Return the plan of what a solver offers."""
+        problem, layer = offer.problem, offer.problem.layer
+        expected = offer.predictions
+        fields: dict[str, Any] = {
+            **{name: getattr(problem, name) for name in _OF_PROBLEM},
+            **{name: getattr(layer, name) for name in _OF_LAYER},
+            "precision": Precision.of(layer.dtype),
+            "algorithm": expected[0].algorithm,
+            "isa": offer.target.name,
+            "threads": offer.threads,
+            "predicted_error": expected[0].error,
+            "predictions": expected,
+            "no_kernel": offer.no_kernel,
+        }
+        return cls(**fields | offer.solver.described(offer))
 
     def __str__(self) -> str:
         times = self.direct_multiplications / max(1, self.multiplications)
@@ -114,7 +120,7 @@ class Plan:
             rows.append(("machine", self.machine))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        name = f"conv{len(self.layout) - 2}d"
+        name = self.operation if self.operation != "conv" else f"conv{len(self.layout) - 2}d"
         lines = [f"{name} {self.precision.name}; {self.layout}: {head}"]
         if self.precision.plain:
             lines = [f"{name} {self.dtype} {self.layout}: {head}"]
@@ -128,6 +134,11 @@ class Plan:
             "sizes": dict(self.sizes),
             "predictions": [one._asdict() for one in self.predictions],
         }
+
+    def beside_shapes(self) -> dict[str, Any]:
+        """Return all fields but those that follow from the problem and its layer."""
+        shapes = (*_OF_PROBLEM, *_OF_LAYER)
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in shapes}
 
     @property
     def sets(self) -> tuple[tuple[str, ...] | None, ...]:

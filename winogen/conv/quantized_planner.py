@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
 
+from winogen.conv import contest
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import MeasuredChoice, Missed
-from winogen.conv.plan import Plan, Prediction
-from winogen.conv.planner import ALTERNATIVES
+from winogen.conv.plan import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem, plane_of
+from winogen.conv.query import Query
 from winogen.conv.request import Request
+from winogen.conv.stock import Stock
+from winogen.conv.wisdom import NOTHING, Wisdom
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
 from winogen.kernels.quantized import (
     ALGORITHMS,
@@ -25,11 +27,7 @@ from winogen.kernels.quantized import (
     RealsSpec,
 )
 from winogen.kernels.quantized_depthwise import DepthwiseWork
-from winogen.records import Machine, Precision, Target
-
-if TYPE_CHECKING:
-    from winogen.conv.stock import Stock
-    from winogen.conv.wisdom import Wisdom
+from winogen.records import Machine, Target
 
 _DEPTHWISE = "depthwise"  # as variants begin whose kernels are of that kind
 _SHORTER = (4, 2, 1)  # vectors of a register block, than `DEPTHWISE_ROWS`
@@ -92,45 +90,39 @@ def ranked(
     >>> len(ways), ways[0].choice.variant
     (4, 'im2col_vpdpbusd')
     """
-    machine = machine or Machine()
-    ways = _ranked(problem, request, numbers, target, machine, wisdom)
-    if stock is None:
-        return ways[:ALTERNATIVES]
-    outputs = "sums" if numbers.sums else "bytes"
-    what = f'algorithm "{request.algorithm}" from bytes to {outputs}, {problem.layer.layout}'
-
-    def on(one: Target) -> list[QuantizedCandidate]:
-        if one.name == target.name:
-            return stock.among(problem, ways)
-        return stock.among(problem, _ranked(problem, request, numbers, one, machine))
-
-    found = stock.first(problem, ways, target, on, what)
-    return Missed.told(problem, ways, found, stock)[:ALTERNATIVES]
+    given = machine or Machine(), wisdom or NOTHING, stock
+    return rank(Query(problem, request, target, *given), numbers)
 
 
-def _ranked(
-    problem: Problem,
-    request: Request,
-    numbers: CallNumbers,
-    target: Target,
-    machine: Machine,
-    wisdom: Wisdom | None = None,
-) -> list[QuantizedCandidate]:
-    """All ways on a target."""
-    ways = sorted(
-        (
-            evaluated(problem, choice, numbers, target, machine)
-            for choice in choices(problem.layer, request, target)
-        ),
-        key=lambda way: way.seconds,
-    )
-    entry = wisdom.entry(problem, request, target, applies) if wisdom else None
-    if entry is not None:
-        best = evaluated(problem, entry.choice, numbers, target, machine)
-        seconds = ways[0].seconds / entry.measured.gain
-        best = replace(best, seconds=seconds, measured=entry.measured)
-        ways = [best, *(way for way in ways if way.choice != best.choice)]
-    return ways
+def rank(query: Query, numbers: CallNumbers) -> list[QuantizedCandidate]:
+    """Return the same of a query."""
+    return contest.rank(_Bytes(numbers), query)[:ALTERNATIVES]
+
+
+class _Bytes(contest.Contest[QuantizedCandidate]):
+    """Candidates that give the same integers, so that time alone decides."""
+
+    def __init__(self, numbers: CallNumbers):
+        self._numbers = numbers
+
+    def candidates(self, query: Query) -> list[QuantizedCandidate]:
+        """Return all algorithms of the request with all instructions of the target."""
+        found = choices(query.problem.layer, query.request, query.target)
+        return [self.evaluated(query, choice) for choice in found]
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        outputs = "sums" if self._numbers.sums else "bytes"
+        name, layout = query.request.algorithm, query.problem.layer.layout
+        return f'algorithm "{name}" from bytes to {outputs}, {layout}'
+
+    def applies(self, choice: Choice, query: Query) -> bool:
+        """Return whether a measured choice can compute the problem on the target."""
+        return applies(choice, query.problem, query.target)
+
+    def evaluated(self, query: Query, choice: Choice) -> QuantizedCandidate:
+        """Return a choice with its kernel call and its predicted time."""
+        return evaluated(query.problem, choice, self._numbers, query.target, query.machine)
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
@@ -233,29 +225,3 @@ def _cut(work: QuantizedWork, cut: Cut) -> QuantizedWork:
     """The same call in other blocks, as far as the map allows it."""
     rows, cols = (min(size, most) for size, most in zip(cut.block, work.output_size))
     return replace(work, block=(rows, work.output_size[1] if work.depthwise else cols))
-
-
-def plan_of(
-    problem: Problem, ways: list[QuantizedCandidate], source: str, packed_bytes: int
-) -> Plan:
-    """Return the description of what runs: the first of all ways."""
-    best = ways[0]
-    return Plan.of(
-        problem,
-        best.choice,
-        dtype="int8",
-        precision=Precision("int8", "int8", "int8", "int8", "int32", "int8"),
-        variant=best.choice.variant,
-        isa=best.work.spec.target.name,
-        workspace_bytes=best.workspace_bytes,
-        packed_weight_bytes=packed_bytes,
-        multiplications=best.work.products,
-        predicted_error=0.0,
-        measured=best.measured,
-        with_compiler=best.missed,
-        predictions=tuple(
-            Prediction(way.seconds, 0.0, way.choice.algorithm, None, way.work.spec.dot.name)
-            for way in ways
-        ),
-        source=source,
-    )

@@ -14,25 +14,29 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, planner, wisdom
+from winogen.conv import arguments, contest, memory, planner, wisdom
 from winogen.conv.binding import prepare
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.options import Options
 from winogen.conv.phases import joined_weight, ordinary, phase_weight
 from winogen.conv.plan import TransposedPlan
-from winogen.conv.problem import Seams
+from winogen.conv.problem import Layer, Seams
+from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.weighted import WeightedFloats
-from winogen.conv.wisdom import Wisdom
+from winogen.conv.wisdom import NOTHING, Wisdom
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, IntOrInts, NDArray
+
+# Parts that make up a whole problem, and what is asked of them.
+Asked = list[tuple[list[Part], Request]]
 
 
 class TransposedWay(NamedTuple):
@@ -47,13 +51,52 @@ class TransposedWay(NamedTuple):
         return sum(prepared.ranked[0].seconds for _, prepared in self.parts)
 
 
-class _Prospect(NamedTuple):
-    """A way before anything is compiled."""
+class _PhasesCandidate(NamedTuple):
+    """Parts that make up a transposed problem, before anything is compiled."""
 
     seconds: float  # on one thread, so that results do not depend on how many there are
     error: float
     parts: list[Part]
     request: Request
+
+
+class _Phases(contest.Contest[_PhasesCandidate]):
+    """The phases of a transposed problem, together or alone; each part has a contest of its own."""
+
+    def __init__(self, layer: Layer, asked: Asked):
+        self._layer, self._asked = layer, asked
+
+    def candidates(self, query: Query) -> list[_PhasesCandidate]:
+        """Return what is asked for, but for what keeps to no limit or is not at hand."""
+        found: list[_PhasesCandidate] = []
+        for parts, request in self._asked:
+            seconds = error = 0.0
+            try:
+                for part, own in requests(parts, replace(request, threads=1)):
+                    best, *_ = planner.rank(query._replace(problem=part.problem, request=own), 1)
+                    seconds += best.seconds
+                    layer, target = part.problem.layer, best.target or query.target
+                    error = max(error, planner.predicted_error(layer, best.choice, target))
+            except (InvalidValue, CompilerNotFound):
+                continue
+            found.append(_PhasesCandidate(seconds, error, parts, request))
+        return found
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        return "transposed layer"
+
+    def fitting(self, query: Query, candidates: list[_PhasesCandidate]) -> list[_PhasesCandidate]:
+        """Return all, whose parts are at hand."""
+        return candidates
+
+    def tolerance(self, query: Query, fitting: Sequence[_PhasesCandidate]) -> Tolerance:
+        """Return that of the layer."""
+        return Tolerance.of(self._layer, fitting[0].request.tolerance)
+
+    def error(self, query: Query, candidate: _PhasesCandidate) -> float:
+        """Return that of the worst part."""
+        return candidate.error
 
 
 @remembered(256)
@@ -87,7 +130,7 @@ def ways(
     machine: Machine,
     known: Wisdom | None = None,
     stock: Stock | None = None,
-) -> list[tuple[list[Part], Request]]:
+) -> Asked:
     """Return the ways to compute a problem, the best first: with the phases of a plane together, by
     tiles or as one product, or each alone.
 
@@ -97,7 +140,7 @@ def ways(
     layer = problem.layer
     lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
     together = problem.together(seams, lanes)
-    asked = [
+    asked: Asked = [
         (parts, request)
         for parts, request in (
             (together, layer.together),
@@ -106,45 +149,18 @@ def ways(
         )
         if request is not None
     ]
-    return _by_preference(layer, asked, target, machine, known, stock) if len(asked) > 1 else asked
+    if len(asked) == 1:
+        return asked
+    sample = asked[0][0][0].problem
+    query = Query(sample, Request(), target, machine, known or NOTHING, stock)
+    found = contest.judged(_Phases(layer.sample, asked), query)
+    return [(one.parts, one.request) for one in found] or asked  # whose last says what is wrong
 
 
 def requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
     """What is asked of each part: of those that see no input just to be computed."""
     simple = Request("direct", threads=request.threads, workspace_limit=request.workspace_limit)
     return [(part, simple if part.weight == ("none",) else request) for part in parts]
-
-
-def _by_preference(
-    layer: TransposedLayer,
-    asked: list[tuple[list[Part], Request]],
-    target: Target,
-    machine: Machine,
-    known: Wisdom | None,
-    stock: Stock | None,
-) -> list[tuple[list[Part], Request]]:
-    """The ways in the order that `planner.ranked` has for candidates: by time and by error."""
-    found: list[_Prospect] = []
-    for parts, request in asked:
-        seconds = error = 0.0
-        try:
-            for part, own in requests(parts, replace(request, threads=1)):
-                best, *_ = planner.ranked(part.problem, own, target, machine, 1, known, stock)
-                seconds += best.seconds
-                wrong = planner.predicted_error(
-                    part.problem.layer, best.choice, best.target or target
-                )
-                error = max(error, wrong)
-        except (InvalidValue, CompilerNotFound):  # it keeps to no limit, or is not at hand
-            continue
-        found.append(_Prospect(seconds, error, parts, request))
-    if not found:
-        return asked  # whose last says what is wrong
-    found.sort(key=lambda way: way.seconds)
-    rule = Tolerance.of(layer.sample, found[0].request.tolerance)
-    first = rule.best(found, lambda way: way.error)
-    others = [way for way in found if rule.allows(way.error) and way is not first]
-    return [(way.parts, way.request) for way in (first, *others)]
 
 
 class TransposedConvolution(WeightedFloats):
