@@ -36,6 +36,11 @@ def predicted_error(
     return _predicted(*_facts(algorithm, precision, channels, kernel, transforms, target, sizes))
 
 
+def sum_error(precision: Precision, terms: int, block: int) -> float:
+    """Return the same of sums of so many ``terms``, of which a ``block`` is added at a time."""
+    return _predicted(precision, terms, (None, None), 1, (("block", block),))
+
+
 # What an earlier process predicted of the same; the oldest go first.
 _recalled: dict[_Facts, float] = {}
 _RECALLED = 1 << 14

@@ -81,7 +81,7 @@ class Folding(Solver):
     def described(self, offer: Offer) -> dict[str, Any]:
         """Return the plan of the other problem, on the axes that this one has."""
         problem, plan = offer.problem, Plan.of(offer.best)
-        shown = plan.beside_shapes()
+        shown = {name: value for name, value in vars(plan).items() if name not in problem.shapes}
         shown["predictions"] = tuple(_unfolded(problem, one) for one in plan.predictions)
         for name, absent in (("tile", 1), ("points", None), ("moduli", None)):
             shown[name] = unfolded(problem.layer, shown[name], absent)

@@ -9,7 +9,9 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
+from winogen.conv.contest import rank
 from winogen.conv.execute import Environment
+from winogen.conv.one_call import OneCall
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import (
@@ -24,8 +26,7 @@ from winogen.conv.quantization import (
     refuse_outputs,
 )
 from winogen.conv.quantization import scale as real_scale
-from winogen.conv.quantized_call import QuantizedCall, QuantizedKernels
-from winogen.conv.quantized_planner import CallNumbers, QuantizedCandidate, rank
+from winogen.conv.quantized_planner import CallNumbers, QuantizedCall, QuantizedKernels
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.conv.query import Query
 from winogen.conv.request import Request
@@ -268,11 +269,11 @@ class QConv2d(Weighted):
 
     def ranked(
         self, input_shape: Any, dtype: str, target: Target, machine: Machine
-    ) -> list[QuantizedCandidate]:
+    ) -> list[OneCall]:
         """Return the ways to compute such inputs on a machine that need not be this one."""
         y_dtype = self._output_dtype(np.dtype(dtype))
         query = Query.here(self._whole(input_shape), self._request, target, machine)
-        return rank(query, self._numbers(dtype, y_dtype, self._reals))
+        return rank(QuantizedKernels(self._numbers(dtype, y_dtype, self._reals)), query)
 
     @property
     def packs(self) -> tuple[np.ndarray | None, ...]:

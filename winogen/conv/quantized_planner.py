@@ -5,17 +5,22 @@ All ways but Winograd's give the same integers, so that time alone decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
-from winogen.conv import contest
+import numpy as np
+
+from winogen.conv import contest, memory
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import MeasuredChoice, Missed
-from winogen.conv.plan import ALTERNATIVES
+from winogen.conv.execute import Call, Environment
+from winogen.conv.one_call import CallSolver, OneCall
+from winogen.conv.plan import ALTERNATIVES, Prediction
 from winogen.conv.problem import Layer, Problem, plane_of
 from winogen.conv.query import Query
 from winogen.conv.request import Request
+from winogen.conv.solver import Offer
 from winogen.conv.stock import Stock
 from winogen.conv.wisdom import NOTHING, Wisdom
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
@@ -27,7 +32,7 @@ from winogen.kernels.quantized import (
     RealsSpec,
 )
 from winogen.kernels.quantized_depthwise import DepthwiseWork
-from winogen.records import Machine, Target
+from winogen.records import Machine, Precision, Target
 
 _DEPTHWISE = "depthwise"  # as variants begin whose kernels are of that kind
 _SHORTER = (4, 2, 1)  # vectors of a register block, than `DEPTHWISE_ROWS`
@@ -46,30 +51,6 @@ class CallNumbers:
     reals: Reals | None = None  # what sums go through besides, if that is anything
 
 
-@dataclass(frozen=True)
-class QuantizedCandidate:
-    """A choice with its kernel call, predicted time and workspace."""
-
-    choice: Choice
-    work: QuantizedWork
-    seconds: float
-    measured: MeasuredChoice | None = None  # where it is known from a measurement
-    missed: Missed | None = None  # what would be faster and is not at hand
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Scratch memory of a call."""
-        return self.work.spec.workspace_bytes(self.work)
-
-    def specs(self, problem: Problem) -> list[QuantizedSpec]:
-        """Return the kernel of its call."""
-        return [self.work.spec]
-
-    def works(self, problem: Problem) -> list[QuantizedWork]:
-        """Return its kernel calls, ready to run: one."""
-        return [self.work]
-
-
 def ranked(
     problem: Problem,
     request: Request,
@@ -78,7 +59,7 @@ def ranked(
     machine: Machine | None = None,
     wisdom: Wisdom | None = None,
     stock: Stock | None = None,
-) -> list[QuantizedCandidate]:
+) -> list[OneCall]:
     """Return the ways to compute a problem: first the one to run, then others by predicted time.
 
     What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
@@ -90,22 +71,17 @@ def ranked(
     >>> len(ways), ways[0].choice.variant
     (4, 'im2col_vpdpbusd')
     """
-    given = machine or Machine(), wisdom or NOTHING, stock
-    return rank(Query(problem, request, target, *given), numbers)
+    query = Query(problem, request, target, machine or Machine(), wisdom or NOTHING, stock)
+    return contest.rank(QuantizedKernels(numbers), query)[:ALTERNATIVES]
 
 
-def rank(query: Query, numbers: CallNumbers) -> list[QuantizedCandidate]:
-    """Return the same of a query."""
-    return contest.rank(_Bytes(numbers), query)[:ALTERNATIVES]
-
-
-class _Bytes(contest.Contest[QuantizedCandidate]):
-    """Candidates that give the same integers, so that time alone decides."""
+class QuantizedKernels(CallSolver):
+    """Kernels of 8-bit integers: they give the same integers, so that time alone decides."""
 
     def __init__(self, numbers: CallNumbers):
         self._numbers = numbers
 
-    def candidates(self, query: Query) -> list[QuantizedCandidate]:
+    def candidates(self, query: Query) -> list[OneCall]:
         """Return all algorithms of the request with all instructions of the target."""
         found = choices(query.problem.layer, query.request, query.target)
         return [self.evaluated(query, choice) for choice in found]
@@ -120,9 +96,23 @@ class _Bytes(contest.Contest[QuantizedCandidate]):
         """Return whether a measured choice can compute the problem on the target."""
         return applies(choice, query.problem, query.target)
 
-    def evaluated(self, query: Query, choice: Choice) -> QuantizedCandidate:
+    def evaluated(self, query: Query, choice: Choice) -> OneCall:
         """Return a choice with its kernel call and its predicted time."""
         return evaluated(query.problem, choice, self._numbers, query.target, query.machine)
+
+    def bind(self, offer: Offer, environment: Environment) -> QuantizedCall:
+        """Return a call of the best kernel, which lacks packed filters."""
+        return QuantizedCall(offer.candidates, environment)
+
+    def prediction(self, offer: Offer, candidate: OneCall) -> Prediction:
+        """Return what is expected of a call, and its instruction."""
+        usual = super().prediction(offer, candidate)
+        return usual._replace(tag=candidate.work.spec.dot.name)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the choice, the sizes and the C of its kernel."""
+        numbers = Precision("int8", "int8", "int8", "int8", "int32", "int8")
+        return {**super().described(offer), "dtype": "int8", "precision": numbers}
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
@@ -161,10 +151,10 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
 
 def evaluated(
     problem: Problem, choice: Choice, numbers: CallNumbers, target: Target, machine: Machine
-) -> QuantizedCandidate:
+) -> OneCall:
     """Return a choice with its kernel call and its predicted time."""
     work = work_of(problem, choice, numbers, target, machine)
-    return QuantizedCandidate(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
+    return OneCall(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
 
 
 def work_of(
@@ -225,3 +215,31 @@ def _cut(work: QuantizedWork, cut: Cut) -> QuantizedWork:
     """The same call in other blocks, as far as the map allows it."""
     rows, cols = (min(size, most) for size, most in zip(cut.block, work.output_size))
     return replace(work, block=(rows, work.output_size[1] if work.depthwise else cols))
+
+
+class QuantizedCall(Call):
+    """A call for inputs of one shape, bound to its kernel and to packed filters."""
+
+    def __init__(self, ranked: Sequence[OneCall], environment: Environment):
+        best = ranked[0]
+        super().__init__(best.work.spec, best.work, environment, best.seconds)
+        self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None = None) -> None:
+        """Compute ``y``; nothing is checked. ``add`` is of its shape."""
+        pointer = self.kernel.pointer
+        arrays = [pointer(x), pointer(self.packed)]
+        if self.work.spec.in_reals:
+            if add is not None and add.strides != y.strides:
+                add = _laid_out_as(y, add)
+            arrays.append(pointer(add))
+        self.run(*arrays, pointer(y))
+
+
+def _laid_out_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return a copy of another array of its shape whose numbers lie as far apart."""
+    last = sum(step * (size - 1) for step, size in zip(array.strides, array.shape))
+    room = memory.empty((last + other.itemsize,), np.dtype(np.uint8), "add")
+    copy = np.ndarray(array.shape, other.dtype, room, strides=array.strides)
+    copy[...] = other
+    return copy

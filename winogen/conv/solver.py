@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,8 +16,6 @@ from winogen.conv.tolerance import Tolerance
 from winogen.errors import CompilerNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
     from winogen.conv.execute import Environment
@@ -114,16 +111,6 @@ _solvers: list[Solver] = []  # `winogen.conv.solvers` has them registered
 def register(solver: Solver) -> None:
     """Add a solver behind the present ones."""
     _solvers.append(solver)
-
-
-@contextmanager
-def registered(solver: Solver) -> Iterator[None]:
-    """Have a solver registered for a while, as a test does that made one."""
-    register(solver)
-    try:
-        yield
-    finally:
-        _solvers.remove(solver)
 
 
 def solvers() -> tuple[Solver, ...]:

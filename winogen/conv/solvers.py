@@ -3,10 +3,10 @@
 from winogen.conv.execute import Kernels
 from winogen.conv.folded import Folding
 from winogen.conv.separated import TwoPasses
-from winogen.conv.solver import chosen, looked, register, registered, solvers
+from winogen.conv.solver import chosen, looked, register, solvers
 from winogen.conv.spectral import Fourier
 
-__all__ = ["chosen", "looked", "registered", "solvers"]
+__all__ = ["chosen", "looked", "solvers"]
 
 for _solver in (Folding(), Kernels(), Fourier(), TwoPasses()):
     register(_solver)

@@ -14,17 +14,18 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, contest, memory, planner, wisdom
-from winogen.conv.binding import prepare
+from winogen.conv import arguments, contest, memory, planner
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.options import Options
 from winogen.conv.phases import joined_weight, ordinary, phase_weight
-from winogen.conv.plan import TransposedPlan
+from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Layer, Seams
 from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.stock import Stock, stock_of
+from winogen.conv.solver import Offer, Solver
+from winogen.conv.solvers import chosen
+from winogen.conv.stock import Stock
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.weighted import WeightedFloats
@@ -39,16 +40,71 @@ from winogen.typing import Array, IntOrInts, NDArray
 Asked = list[tuple[list[Part], Request]]
 
 
-class TransposedWay(NamedTuple):
-    """A transposed problem bound to kernels: all its parts."""
+class Phased(NamedTuple):
+    """The parts of a transposed problem, and what is offered for each."""
 
-    problem: TransposedProblem
-    parts: tuple[tuple[Part, Prepared], ...]
+    parts: list[Part]
+    offers: list[Offer]
 
     @property
     def seconds(self) -> float:
         """Predicted, of a call."""
-        return sum(prepared.ranked[0].seconds for _, prepared in self.parts)
+        return sum(one.best.seconds for one in self.offers)
+
+
+class TransposedWay(NamedTuple):
+    """A transposed problem bound to kernels: all its parts."""
+
+    offer: Offer
+    parts: tuple[tuple[Part, Prepared], ...]
+
+
+class Phases(Solver):
+    """Ordinary convolutions whose outputs lie apart; ``seams``: of the arrays of all of them."""
+
+    def __init__(self, seams: Seams):
+        self._seams = seams
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer:
+        """Return the best parts that keep to the limits."""
+        problem, _, target, machine, known, stock = query
+        asked = ways(problem, self._seams, target, machine, known, stock)
+        for number, (parts, request) in enumerate(asked, 1):
+            try:
+                offers = [
+                    chosen(query._replace(problem=part.problem, request=own))
+                    for part, own in requests(parts, request)
+                ]
+                return Offer(self, query, target, [Phased(parts, offers)], offers[0].threads)
+            except InvalidValue:  # others may keep to the limits
+                if number == len(asked):
+                    raise
+        raise AssertionError("nothing was asked for")
+
+    def bind(self, offer: Offer, environment: Environment) -> TransposedWay:
+        """Return all parts bound to kernels."""
+        bound = [one.bind(environment) for one in offer.best.offers]
+        return TransposedWay(offer, tuple(zip(offer.best.parts, bound)))
+
+    def prediction(self, offer: Offer, candidate: Phased) -> Prediction:
+        """Return what is expected of the whole call, and the error of its worst part."""
+        parts = [one.prediction for one in candidate.offers]
+        error = max(one.error for one in parts)
+        return parts[0]._replace(seconds=candidate.seconds, error=error)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the plans of all parts; the first says what computes them."""
+        parts = tuple(map(Plan.of, offer.best.offers))
+        alike = "variant tile points moduli order edge border isa precision sizes".split()
+        return {
+            **{name: getattr(parts[0], name) for name in alike},
+            "workspace_bytes": max(one.workspace_bytes for one in parts),  # one after the other
+            "packed_weight_bytes": sum(one.packed_weight_bytes for one in parts),
+            "multiplications": sum(one.multiplications for one in parts),
+            "source": "\n".join(dict.fromkeys(one.source for one in parts)),
+            "operation": "conv_transpose",
+            "parts": parts,
+        }
 
 
 class _PhasesCandidate(NamedTuple):
@@ -108,19 +164,9 @@ def _way(
     environment: Environment,
 ) -> TransposedWay:
     """The way by which a problem is computed, bound to kernels."""
-    asked = ways(problem, seams, target, machine, wisdom.current(target), stock_of(target))
-    for number, (parts, request) in enumerate(asked, 1):
-        try:
-            bound = []
-            for part, own in requests(parts, request):
-                prepared = prepare(part.problem, own, target, machine, environment)
-                assert isinstance(prepared, Prepared)  # kernels are what requests here name
-                bound.append((part, prepared))
-            return TransposedWay(problem, tuple(bound))
-        except InvalidValue:  # another way may keep to the limits
-            if number == len(asked):
-                raise
-    raise AssertionError("no way was asked for")
+    query = Query.here(problem, Request(), target, machine)
+    found: TransposedWay = Phases(seams).offer(query).bind(environment)
+    return found
 
 
 def ways(
@@ -223,23 +269,16 @@ class TransposedConvolution(WeightedFloats):
         input_shape: tuple[int, ...] | list[int],
         output_size: Sequence[int] | None = None,
         dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
-    ) -> TransposedPlan:
+    ) -> Plan:
         """Return what a call with an input of this shape does; see `winogen.Conv2d.plan`."""
         layer = self._named(dtype)._layer
-        problem = layer.problem(input_shape, output_size)
-        sample = layer.sample
-        way = self._planned(problem, Seams(sample.channels, sample.filters))
-        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
-        plans = tuple(replace(one.plan(), machine=described()) for _, one in way.parts)
-        return TransposedPlan(
-            problem.input_shape, shape, problem.output_shape, layer.stride,
-            sample.layout, sample.dtype, way.seconds, plans,
-        )  # fmt: skip
+        seams = Seams(layer.sample.channels, layer.sample.filters)
+        way = self._planned(layer.problem(input_shape, output_size), seams)
+        return replace(Plan.of(way.offer), machine=described())
 
     def __repr__(self) -> str:
-        sample, name = self._layer.sample, type(self).__name__
-        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
-        return f"<{name} weight {shape} {sample.dtype}>"
+        name, sample = type(self).__name__, self._layer.sample
+        return f"<{name} weight {self._layer.weight_shape} {sample.dtype}>"
 
     _STATE = ("_layer", "_dtype", "_weight", "_bias", "_slopes")
 
