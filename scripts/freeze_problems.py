@@ -234,7 +234,7 @@ def transposed_convolution(random: Random, target: Target, machine: Machine) -> 
         way = transposed._way(problem, seams, target, machine, now)
         bound = [part for _, part in way.parts]
         return {
-            "seconds": way.offer.best.seconds,
+            "seconds": way.offer.prediction.seconds,
             "parts": [_planned(one.plan(), one.calls) for one in bound],
         }
 

@@ -29,6 +29,11 @@ EXACT = Tolerance(None, inf, inf)  # of candidates whose results are all the sam
 class Contest(ABC, Generic[C]):
     """What the ranking has to know of the candidates of one kind of problems."""
 
+    @staticmethod
+    def applies(choice: Choice, problem: Any, target: Target) -> bool:
+        """Return whether a measured choice can compute a problem on a target."""
+        return False
+
     @abstractmethod
     def candidates(self, query: Query) -> list[C]:
         """Return all candidates that the request leaves open on the target, evaluated.
@@ -60,10 +65,6 @@ class Contest(ABC, Generic[C]):
     def on_threads(self, query: Query, chosen: list[C]) -> list[C]:
         """Return the same candidates, cut for all threads."""
         return chosen
-
-    def applies(self, choice: Choice, query: Query) -> bool:
-        """Return whether a measured choice can compute the problem on the target."""
-        return False
 
     def evaluated(self, query: Query, choice: Choice) -> C:
         """Return a measured choice as a candidate."""
@@ -153,11 +154,7 @@ def _measured(contest: Contest[C], query: Query, predicted: C, rule: Tolerance) 
     layouts, which were never measured.
     """
     problem, request, target, _, wisdom, _ = query
-
-    def applies(choice: Choice, *_: Any) -> bool:
-        return contest.applies(choice, query)
-
-    entry = wisdom.entry(problem, request, target, applies) if wisdom else None
+    entry = wisdom.entry(problem, request, target, contest.applies) if wisdom else None
     if entry is None:
         return None
     best = contest.evaluated(query, entry.choice)

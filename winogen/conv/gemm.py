@@ -15,7 +15,7 @@ from winogen import environment
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Environment, remembered
 from winogen.conv.plan import Plan
-from winogen.conv.product import Place, Product, ProductProblem, Products
+from winogen.conv.product import Place, ProductCall, ProductProblem, Products
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.weighted import Weighted
@@ -199,7 +199,7 @@ class Gemm(Weighted):
         """The C of the kernel."""
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
-    def _call(self, rows: int, place: Place, c_row: int) -> Product:
+    def _call(self, rows: int, place: Place, c_row: int) -> ProductCall:
         problem = self._problem(rows, place, c_row)
         return prepare(problem, self._request.threads, *self._environment)
 
@@ -232,7 +232,7 @@ class _Request(NamedTuple):
         slopes = arguments.slopes(activation, columns, b.dtype, "column of b")
         return cls(bias, slopes, epilogue, arguments.threads(threads))
 
-    def constants(self, call: Product, packed: np.ndarray | None) -> tuple[Any, ...]:
+    def constants(self, call: ProductCall, packed: np.ndarray | None) -> tuple[Any, ...]:
         """What a product takes of arrays that stay the same, which this keeps alive."""
         return tuple(map(call.kernel.pointer, (packed, self.bias, self.slopes)))
 
@@ -335,7 +335,7 @@ def prepare(
     chosen: tuple[str | None, str | None],
     machine: Machine,
     environment: Environment,
-) -> Product:
+) -> ProductCall:
     """Return a product planned for this machine and bound to its compiled kernel.
 
     ``chosen``: WINOGEN_CPU and WINOGEN_ISA.

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from winogen.conv import accuracy, contest
+from winogen.conv import contest
+from winogen.conv.accuracy import predicted_error
 from winogen.conv.candidates import applies, candidates, other_variants
-from winogen.conv.choice import Choice, axes
+from winogen.conv.choice import Choice
 from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.plan import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem
@@ -69,6 +70,8 @@ def rank(query: Query, most: int | None = None) -> list[Candidate]:
 class _Floats(contest.Contest[Candidate]):
     """Candidates whose errors differ, and which may need too much memory."""
 
+    applies = staticmethod(applies)
+
     def candidates(self, query: Query) -> list[Candidate]:
         """Return all that the request leaves open. Raises Unsupported if there is none."""
         problem, request, target, machine, *_ = query
@@ -113,10 +116,6 @@ class _Floats(contest.Contest[Candidate]):
         choices = [replace(candidate.choice, threads=request.threads) for candidate in chosen]
         return evaluate(problem, choices, target, machine, request.workspace_limit)
 
-    def applies(self, choice: Choice, query: Query) -> bool:
-        """Return whether a measured choice can compute the problem on the target."""
-        return applies(choice, query.problem, query.target)
-
     def evaluated(self, query: Query, choice: Choice) -> Candidate:
         """Return a measured choice as a candidate; no limit was asked for."""
         return evaluate(query.problem, [choice], query.target, query.machine, None)[0]
@@ -152,29 +151,6 @@ class _Floats(contest.Contest[Candidate]):
             choice = candidate.choice
             best.setdefault(replace(choice, sizes=()) if choice.sizes else choice, candidate)
         return list(best.values())
-
-
-def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
-    """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
-    return accuracy.predicted_error(*_facts(layer, choice, target))
-
-
-def recall_error(layer: Layer, choice: Choice, target: Target, error: float) -> None:
-    """Have `predicted_error` of these return what it returned in an earlier process."""
-    accuracy.recall(error, *_facts(layer, choice, target))
-
-
-def _facts(layer: Layer, choice: Choice, target: Target) -> tuple[Any, ...]:
-    """What `winogen.conv.accuracy` asks for."""
-    return (
-        choice.algorithm,
-        choice.precision or Precision.of(layer.dtype),
-        layer.channels // layer.groups,
-        layer.kernel,
-        axes(layer, choice),
-        target,
-        choice.sizes,
-    )
 
 
 def _unable(layer: Layer, request: Request) -> Unsupported:

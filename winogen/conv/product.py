@@ -52,7 +52,7 @@ class ProductProblem:
         }
 
 
-class Product(Call):
+class ProductCall(Call):
     """A product of matrices of certain shapes and strides, bound to its kernel."""
 
     def __call__(
@@ -97,9 +97,9 @@ class Products(CallSolver):
         work = candidate.work
         return accuracy.sum_error(work.spec.precision, work.k, work.k_block)
 
-    def bind(self, offer: Offer, environment: Environment) -> Product:
+    def bind(self, offer: Offer, environment: Environment) -> ProductCall:
         """Return it bound to its kernel."""
-        return Product(offer.best.work.spec, offer.best.work, environment)
+        return ProductCall(offer.best.work.spec, offer.best.work, environment)
 
     def described(self, offer: Offer) -> dict[str, Any]:
         """Return the sizes and the C of its kernel."""

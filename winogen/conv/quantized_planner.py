@@ -75,8 +75,21 @@ def ranked(
     return contest.rank(QuantizedKernels(numbers), query)[:ALTERNATIVES]
 
 
+def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+    """Return whether a choice of unknown origin can compute a problem."""
+    plain = replace(choice, cut=None, threads=1, sizes=())
+    able = plain in choices(problem.layer, Request(choice.algorithm), target)
+    if not (able and choice.sizes):
+        return able
+    sizes = dict(choice.sizes)
+    spec = _spec(problem.layer, choice, CallNumbers(), target)
+    return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
+
+
 class QuantizedKernels(CallSolver):
     """Kernels of 8-bit integers: they give the same integers, so that time alone decides."""
+
+    applies = staticmethod(applies)
 
     def __init__(self, numbers: CallNumbers):
         self._numbers = numbers
@@ -91,10 +104,6 @@ class QuantizedKernels(CallSolver):
         outputs = "sums" if self._numbers.sums else "bytes"
         name, layout = query.request.algorithm, query.problem.layer.layout
         return f'algorithm "{name}" from bytes to {outputs}, {layout}'
-
-    def applies(self, choice: Choice, query: Query) -> bool:
-        """Return whether a measured choice can compute the problem on the target."""
-        return applies(choice, query.problem, query.target)
 
     def evaluated(self, query: Query, choice: Choice) -> OneCall:
         """Return a choice with its kernel call and its predicted time."""
@@ -136,17 +145,6 @@ def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
 def is_depthwise(layer: Layer) -> bool:
     """Whether every group, of several, has one channel and one filter."""
     return layer.groups > 1 and layer.channels == layer.filters == layer.groups
-
-
-def applies(choice: Choice, problem: Problem, target: Target) -> bool:
-    """Return whether a choice of unknown origin can compute a problem."""
-    plain = replace(choice, cut=None, threads=1, sizes=())
-    able = plain in choices(problem.layer, Request(choice.algorithm), target)
-    if not (able and choice.sizes):
-        return able
-    sizes = dict(choice.sizes)
-    spec = _spec(problem.layer, choice, CallNumbers(), target)
-    return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
 
 
 def evaluated(

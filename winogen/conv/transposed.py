@@ -14,42 +14,39 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, contest, memory, planner
+from winogen.conv import arguments, memory
+from winogen.conv.contest import Contest, judged
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.options import Options
 from winogen.conv.phases import joined_weight, ordinary, phase_weight
 from winogen.conv.plan import Plan, Prediction
-from winogen.conv.problem import Layer, Seams
+from winogen.conv.problem import Seams
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer, Solver
 from winogen.conv.solvers import chosen
-from winogen.conv.stock import Stock
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.weighted import WeightedFloats
-from winogen.conv.wisdom import NOTHING, Wisdom
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, IntOrInts, NDArray
 
-# Parts that make up a whole problem, and what is asked of them.
-Asked = list[tuple[list[Part], Request]]
-
 
 class Phased(NamedTuple):
-    """The parts of a transposed problem, and what is offered for each."""
+    """Parts that make up a transposed problem, what is asked of them, and what is offered."""
 
     parts: list[Part]
+    request: Request
     offers: list[Offer]
 
     @property
     def seconds(self) -> float:
-        """Predicted, of a call."""
-        return sum(one.best.seconds for one in self.offers)
+        """Predicted, on one thread, so that results do not depend on how many there are."""
+        return sum(one.solver.alone(one) for one in self.offers)
 
 
 class TransposedWay(NamedTuple):
@@ -59,38 +56,70 @@ class TransposedWay(NamedTuple):
     parts: tuple[tuple[Part, Prepared], ...]
 
 
-class Phases(Solver):
+class TransposedSolver(Contest[Phased], Solver):
     """Ordinary convolutions whose outputs lie apart; ``seams``: of the arrays of all of them."""
 
     def __init__(self, seams: Seams):
         self._seams = seams
 
     def offer(self, query: Query, best: Offer | None = None) -> Offer:
-        """Return the best parts that keep to the limits."""
-        problem, _, target, machine, known, stock = query
-        asked = ways(problem, self._seams, target, machine, known, stock)
-        for number, (parts, request) in enumerate(asked, 1):
-            try:
-                offers = [
-                    chosen(query._replace(problem=part.problem, request=own))
-                    for part, own in requests(parts, request)
-                ]
-                return Offer(self, query, target, [Phased(parts, offers)], offers[0].threads)
-            except InvalidValue:  # others may keep to the limits
-                if number == len(asked):
-                    raise
-        raise AssertionError("nothing was asked for")
+        """Return the best parts, and others that are accurate enough."""
+        found = ways(query, self._seams)
+        return Offer(self, query, query.target, found, found[0].offers[0].threads)
 
     def bind(self, offer: Offer, environment: Environment) -> TransposedWay:
         """Return all parts bound to kernels."""
         bound = [one.bind(environment) for one in offer.best.offers]
         return TransposedWay(offer, tuple(zip(offer.best.parts, bound)))
 
+    def candidates(self, query: Query) -> list[Phased]:
+        """Return the phases of a plane together, by tiles or as one product, and each alone.
+
+        Raises what the last of them raises if none keeps to the limits, or is at hand.
+        """
+        found, refused, layer = [], None, query.problem.layer
+        lanes = Precision.of(layer.sample.dtype).lanes(query.target.vector_bytes)
+        together = query.problem.together(self._seams, lanes)
+        for parts, request in (
+            (together, layer.together),
+            (together, layer.alone if layer.one_tap_each else None),
+            (query.problem.apart(self._seams), layer.alone),
+        ):
+            if request is None:
+                continue
+            try:
+                offers = [
+                    chosen(query._replace(problem=part.problem, request=own))
+                    for part, own in requests(parts, request)
+                ]
+                found.append(Phased(parts, request, offers))
+            except (InvalidValue, CompilerNotFound) as error:
+                refused = error
+        if refused and not found:
+            raise refused
+        return found
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        return "transposed layer"
+
+    def fitting(self, query: Query, candidates: list[Phased]) -> list[Phased]:
+        """Return all, whose parts are at hand."""
+        return candidates
+
+    def tolerance(self, query: Query, fitting: Sequence[Phased]) -> Tolerance:
+        """Return that of the layer."""
+        return Tolerance.of(query.problem.layer.sample, fitting[0].request.tolerance)
+
+    def error(self, query: Query, candidate: Phased) -> float:
+        """Return that of the worst part."""
+        return max(one.prediction.error for one in candidate.offers)
+
     def prediction(self, offer: Offer, candidate: Phased) -> Prediction:
-        """Return what is expected of the whole call, and the error of its worst part."""
-        parts = [one.prediction for one in candidate.offers]
-        error = max(one.error for one in parts)
-        return parts[0]._replace(seconds=candidate.seconds, error=error)
+        """Return what is expected of the whole call."""
+        seconds = sum(one.best.seconds for one in candidate.offers)
+        error = self.error(offer.query, candidate)
+        return candidate.offers[0].prediction._replace(seconds=seconds, error=error)
 
     def described(self, offer: Offer) -> dict[str, Any]:
         """Return the plans of all parts; the first says what computes them."""
@@ -107,54 +136,6 @@ class Phases(Solver):
         }
 
 
-class _PhasesCandidate(NamedTuple):
-    """Parts that make up a transposed problem, before anything is compiled."""
-
-    seconds: float  # on one thread, so that results do not depend on how many there are
-    error: float
-    parts: list[Part]
-    request: Request
-
-
-class _Phases(contest.Contest[_PhasesCandidate]):
-    """The phases of a transposed problem, together or alone; each part has a contest of its own."""
-
-    def __init__(self, layer: Layer, asked: Asked):
-        self._layer, self._asked = layer, asked
-
-    def candidates(self, query: Query) -> list[_PhasesCandidate]:
-        """Return what is asked for, but for what keeps to no limit or is not at hand."""
-        found: list[_PhasesCandidate] = []
-        for parts, request in self._asked:
-            seconds = error = 0.0
-            try:
-                for part, own in requests(parts, replace(request, threads=1)):
-                    best, *_ = planner.rank(query._replace(problem=part.problem, request=own), 1)
-                    seconds += best.seconds
-                    layer, target = part.problem.layer, best.target or query.target
-                    error = max(error, planner.predicted_error(layer, best.choice, target))
-            except (InvalidValue, CompilerNotFound):
-                continue
-            found.append(_PhasesCandidate(seconds, error, parts, request))
-        return found
-
-    def wanted(self, query: Query) -> str:
-        """Return in words what a stock may lack."""
-        return "transposed layer"
-
-    def fitting(self, query: Query, candidates: list[_PhasesCandidate]) -> list[_PhasesCandidate]:
-        """Return all, whose parts are at hand."""
-        return candidates
-
-    def tolerance(self, query: Query, fitting: Sequence[_PhasesCandidate]) -> Tolerance:
-        """Return that of the layer."""
-        return Tolerance.of(self._layer, fitting[0].request.tolerance)
-
-    def error(self, query: Query, candidate: _PhasesCandidate) -> float:
-        """Return that of the worst part."""
-        return candidate.error
-
-
 @remembered(256)
 def _way(
     problem: TransposedProblem,
@@ -165,42 +146,16 @@ def _way(
 ) -> TransposedWay:
     """The way by which a problem is computed, bound to kernels."""
     query = Query.here(problem, Request(), target, machine)
-    found: TransposedWay = Phases(seams).offer(query).bind(environment)
+    found: TransposedWay = TransposedSolver(seams).offer(query).bind(environment)
     return found
 
 
-def ways(
-    problem: TransposedProblem,
-    seams: Seams,
-    target: Target,
-    machine: Machine,
-    known: Wisdom | None = None,
-    stock: Stock | None = None,
-) -> Asked:
-    """Return the ways to compute a problem, the best first: with the phases of a plane together, by
-    tiles or as one product, or each alone.
+def ways(query: Query, seams: Seams) -> list[Phased]:
+    """Return the ways to compute a `TransposedProblem`, the best first.
 
-    Which is best is predicted, with what is ``known`` by measurements, and plans that keep to a
-    ``stock``.
+    Which is best is predicted, with what is known by measurements, and plans that keep to a stock.
     """
-    layer = problem.layer
-    lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
-    together = problem.together(seams, lanes)
-    asked: Asked = [
-        (parts, request)
-        for parts, request in (
-            (together, layer.together),
-            (together, layer.alone if layer.one_tap_each else None),
-            (problem.apart(seams), layer.alone),
-        )
-        if request is not None
-    ]
-    if len(asked) == 1:
-        return asked
-    sample = asked[0][0][0].problem
-    query = Query(sample, Request(), target, machine, known or NOTHING, stock)
-    found = contest.judged(_Phases(layer.sample, asked), query)
-    return [(one.parts, one.request) for one in found] or asked  # whose last says what is wrong
+    return judged(TransposedSolver(seams), query)
 
 
 def requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
