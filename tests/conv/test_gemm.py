@@ -14,7 +14,10 @@ from kernels.turns import turns
 import winogen
 from winogen.conv import execute
 from winogen.conv import gemm as implementation
+from winogen.conv.choice import Choice
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.stock import only
+from winogen.conv.wisdom import Entry, Wisdom
 from winogen.errors import CompilerNotFound, InvalidType, InvalidValue
 from winogen.kernels.gemm import GemmSpec, tuning
 from winogen.records import Machine, Precision
@@ -273,3 +276,12 @@ def test_another_kernel_serves_where_the_usual_one_is_not_at_hand(monkeypatch):
     monkeypatch.setattr("winogen.conv.query.stock_of", lambda target: nothing)
     with pytest.raises(CompilerNotFound, match="^a product of matrices in float32: no kernel"):
         winogen.Gemm(b, threads=1).plan((51, 40))
+
+
+def test_measurements_of_convolutions_have_no_say(monkeypatch):
+    entry = Entry(Choice("direct"), MeasuredChoice(1.0, 2.0, 1, "2026-01-01"))
+    monkeypatch.setattr("winogen.conv.wisdom.current", lambda target: Wisdom({"a layer": entry}))
+    execute.forget()
+    a, b = integers((7, 5), "float32"), integers((5, 9), "float32", 1)
+    assert np.array_equal(winogen.gemm(a, b), a @ b) and winogen.Gemm(b).plan((7, 5))
+    execute.forget()

@@ -13,8 +13,7 @@ from itertools import islice
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from winogen.conv.choice import Choice
-from winogen.conv.cuts import Missed
+from winogen.conv.cuts import MeasuredChoice, Missed
 from winogen.conv.query import Query
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.wisdom import NOTHING
@@ -28,11 +27,6 @@ EXACT = Tolerance(None, inf, inf)  # of candidates whose results are all the sam
 
 class Contest(ABC, Generic[C]):
     """What the ranking has to know of the candidates of one kind of problems."""
-
-    @staticmethod
-    def applies(choice: Choice, problem: Any, target: Target) -> bool:
-        """Return whether a measured choice can compute a problem on a target."""
-        return False
 
     @abstractmethod
     def candidates(self, query: Query) -> list[C]:
@@ -66,9 +60,9 @@ class Contest(ABC, Generic[C]):
         """Return the same candidates, cut for all threads."""
         return chosen
 
-    def evaluated(self, query: Query, choice: Choice) -> C:
-        """Return a measured choice as a candidate."""
-        raise NotImplementedError
+    def measured(self, query: Query) -> tuple[C, MeasuredChoice] | None:
+        """Return the candidate that was measured to be faster than the predicted one, and how."""
+        return None
 
 
 def rank(contest: Contest[C], query: Query, most: int | None = None) -> list[C]:
@@ -153,12 +147,8 @@ def _measured(contest: Contest[C], query: Query, predicted: C, rule: Tolerance) 
     Its seconds are the predicted one's over the gain. So they compare with other layers and
     layouts, which were never measured.
     """
-    problem, request, target, _, wisdom, _ = query
-    entry = wisdom.entry(problem, request, target, contest.applies) if wisdom else None
-    if entry is None:
+    found = contest.measured(query)
+    if found is None or not rule.allows(contest.error(query, found[0])):
         return None
-    best = contest.evaluated(query, entry.choice)
-    if not rule.allows(contest.error(query, best)):
-        return None
-    seconds = predicted.seconds / entry.measured.gain
-    return replace(best, seconds=seconds, measured=entry.measured)
+    best, measured = found
+    return replace(best, seconds=predicted.seconds / measured.gain, measured=measured)

@@ -13,7 +13,7 @@ from winogen.conv import contest
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.candidates import applies, candidates, other_variants
 from winogen.conv.choice import Choice
-from winogen.conv.cuts import Candidate, evaluate
+from winogen.conv.cuts import Candidate, MeasuredChoice, evaluate
 from winogen.conv.plan import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.query import Query
@@ -70,8 +70,6 @@ def rank(query: Query, most: int | None = None) -> list[Candidate]:
 class _Floats(contest.Contest[Candidate]):
     """Candidates whose errors differ, and which may need too much memory."""
 
-    applies = staticmethod(applies)
-
     def candidates(self, query: Query) -> list[Candidate]:
         """Return all that the request leaves open. Raises Unsupported if there is none."""
         problem, request, target, machine, *_ = query
@@ -116,9 +114,13 @@ class _Floats(contest.Contest[Candidate]):
         choices = [replace(candidate.choice, threads=request.threads) for candidate in chosen]
         return evaluate(problem, choices, target, machine, request.workspace_limit)
 
-    def evaluated(self, query: Query, choice: Choice) -> Candidate:
-        """Return a measured choice as a candidate; no limit was asked for."""
-        return evaluate(query.problem, [choice], query.target, query.machine, None)[0]
+    def measured(self, query: Query) -> tuple[Candidate, MeasuredChoice] | None:
+        """Return what the wisdom has; no limit was asked for."""
+        problem, request, target, machine, wisdom, _ = query
+        entry = wisdom.entry(problem, request, target, applies)
+        if entry is None:
+            return None
+        return evaluate(problem, [entry.choice], target, machine, None)[0], entry.measured
 
     def fitting(self, query: Query, candidates: list[Candidate]) -> list[Candidate]:
         """Return those whose workspace keeps to the limit; of a stock also by other variants."""

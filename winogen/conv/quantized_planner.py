@@ -14,6 +14,7 @@ import numpy as np
 
 from winogen.conv import contest, memory
 from winogen.conv.choice import Choice, Cut
+from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.execute import Call, Environment
 from winogen.conv.one_call import CallSolver, OneCall
 from winogen.conv.plan import ALTERNATIVES, Prediction
@@ -89,15 +90,13 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
 class QuantizedKernels(CallSolver):
     """Kernels of 8-bit integers: they give the same integers, so that time alone decides."""
 
-    applies = staticmethod(applies)
-
     def __init__(self, numbers: CallNumbers):
         self._numbers = numbers
 
     def candidates(self, query: Query) -> list[OneCall]:
         """Return all algorithms of the request with all instructions of the target."""
         found = choices(query.problem.layer, query.request, query.target)
-        return [self.evaluated(query, choice) for choice in found]
+        return [self._evaluated(query, choice) for choice in found]
 
     def wanted(self, query: Query) -> str:
         """Return in words what a stock may lack."""
@@ -105,8 +104,13 @@ class QuantizedKernels(CallSolver):
         name, layout = query.request.algorithm, query.problem.layer.layout
         return f'algorithm "{name}" from bytes to {outputs}, {layout}'
 
-    def evaluated(self, query: Query, choice: Choice) -> OneCall:
-        """Return a choice with its kernel call and its predicted time."""
+    def measured(self, query: Query) -> tuple[OneCall, MeasuredChoice] | None:
+        """Return what the wisdom has."""
+        problem, request, target, _, wisdom, _ = query
+        entry = wisdom.entry(problem, request, target, applies)
+        return None if entry is None else (self._evaluated(query, entry.choice), entry.measured)
+
+    def _evaluated(self, query: Query, choice: Choice) -> OneCall:
         return evaluated(query.problem, choice, self._numbers, query.target, query.machine)
 
     def bind(self, offer: Offer, environment: Environment) -> QuantizedCall:
