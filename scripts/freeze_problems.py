@@ -13,6 +13,7 @@ import numpy as np
 
 from winogen.conv import binding, execute, gemm, gradients, planner, separable, stock, transposed
 from winogen.conv.problem import Layer, Seams
+from winogen.conv.product import ProductProblem
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import EDGES, Request
 from winogen.graph import choose
@@ -233,7 +234,7 @@ def transposed_convolution(random: Random, target: Target, machine: Machine) -> 
         way = transposed._way(problem, seams, target, machine, now)
         bound = [part for _, part in way.parts]
         return {
-            "seconds": way.seconds,
+            "seconds": way.offer.prediction.seconds,
             "parts": [_planned(one.plan(), one.calls) for one in bound],
         }
 
@@ -277,7 +278,7 @@ def gradient(random: Random, target: Target, machine: Machine) -> Drawn:
     named = _named(bench) | {"layout": layout, "dtype": dtype, "tile": tile}
 
     def planned() -> Record:
-        asked = gradients._GradientRequest(tile, threads, tolerance)
+        asked = Request(tile=tile or (), threads=threads, tolerance=tolerance)
         problem, now = bench.problem(layout, dtype), execute.Environment.now()
         bound = gradients.prepare(problem, asked, target, machine, now)
         assert isinstance(bound, gradients.WeightGradient)
@@ -295,10 +296,9 @@ def product(random: Random, target: Target, machine: Machine) -> Drawn:
 
     def planned() -> Record:
         left, right = (1, m) if turned else (k, 1), (n, 1)
-        bound = gemm._prepare(
-            m, n, k, dtype, left, right, n, packed, Epilogue(activation), threads, None,
-            (None, None), machine, execute.Environment.now(),
-        )  # fmt: skip
+        sizes = m, n, k, dtype, left, right, n, packed
+        problem, now = ProductProblem(*sizes, Epilogue(activation)), execute.Environment.now()
+        bound = gemm.prepare(problem, threads, (None, None), machine, now)
         return {"calls": [_of_call(bound)], "workspace": bound.workspace_bytes}
 
     sizes = {"m": m, "n": n, "k": k, "dtype": dtype, "packed": packed, "turned": turned}

@@ -143,6 +143,16 @@ def test_a_plan_of_a_transposed_layer(winogen):
     assert "run_part" in winogen(*words, "--source").output
 
 
+def test_a_plan_of_a_product_of_matrices(winogen, refused):
+    words = ("plan", *shapes("200,300", "300,64"), "--threads", 1)
+    plan = package.Gemm(np.zeros((300, 64), np.float32), threads=1).plan((200, 300))
+    assert winogen(*words).output == f"{plan}\n" and str(plan).startswith("gemm float32")
+    assert json.loads(winogen(*words, "--json").output)["operation"] == "gemm"
+    assert "run_part" in winogen(*words, "--activation", "relu", "--source").output
+    assert "tile: got 2 for a product" in refused(*words, "--tile", "2")
+    assert "a: got shape (200, 301)" in refused("plan", *shapes("200,301", "300,64"))
+
+
 @pytest.mark.parametrize("words, match", [
     (("--output-padding", "1"), "output_padding: got '1'; allowed: only with --transposed"),
     (("--transposed", "--edge", "direct"), "edge: got 'direct'; allowed: only without"),

@@ -16,8 +16,9 @@ from conv.reference import convolve
 from kernels.samples import LAYOUTS, borders, cuts, reaching
 
 from winogen import kernels
-from winogen.codegen.transforms import load
 from winogen.conv.accuracy import predicted_error
+from winogen.conv.choice import Choice
+from winogen.conv.problem import Layer
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.conv.tolerance import MARGIN
@@ -132,7 +133,8 @@ def test_errors_are_as_predicted(weight, layout, tmp_path):
     x, w = normal(weight, (20, 21))
     exact = convolve(x.astype(float), w.astype(float))
     y = computed(tmp_path, x, w, exact.shape, layout, algorithm="direct")
-    predicted = predicted_error("direct", HALVES, weight[1], weight[2:], (None, None), BY_LANE)
+    choice = Choice("direct", precision=HALVES)
+    predicted = predicted_error(Layer.of(weight, "float32"), choice, BY_LANE)
     assert 0.5 < off(y, exact) / predicted < MARGIN and 5e-4 < predicted < 8e-4
 
 
@@ -152,8 +154,8 @@ def test_errors_of_tiles_are_as_predicted(weight, layout, tile, about, tmp_path)
     x, w = normal(weight, (38, 38))
     exact = convolve(x.astype(float), w.astype(float))
     y = computed(tmp_path, x, w, exact.shape, layout, algorithm="mcmr", tile=tile)
-    along = load(tile, 3)
-    predicted = predicted_error("mcmr", HALVES, weight[1], (3, 3), (along, along), BY_LANE)
+    choice = Choice("mcmr", (tile, tile), precision=HALVES)
+    predicted = predicted_error(Layer.of(weight, "float32"), choice, BY_LANE)
     print(f"{weight} {tile} {layout}: {off(y, exact):.2e}, predicted {predicted:.2e}")
     assert 0.5 < off(y, exact) / predicted < MARGIN and predicted == pytest.approx(about, rel=0.1)
 

@@ -120,7 +120,7 @@ def test_calls_of_all_kinds_are_forgotten():
     wanted = Conv2d(np.ones((16, 16, 3, 3), np.float32))(x)
     gemm.gemm(x[0, 0], x[0, 0])
     gradients.weight_gradient(x, wanted, 3)
-    caches = (execute.kernel, binding.prepare, gemm._prepare, gradients.prepare)
+    caches = (execute.kernel, binding.prepare, gemm.prepare, gradients.prepare)
     assert all(cache.cache_info().currsize for cache in caches)
     execute.forget()
     assert not any(cache.cache_info().currsize for cache in caches)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import winogen
-from winogen.conv import fourier, memory, planner, spectral
+from winogen.conv import fourier, memory, solvers, spectral
 from winogen.conv.problem import Layer
+from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue, Unsupported
@@ -77,7 +78,7 @@ def test_integers_are_exact_once_rounded(layer, small, seed):
     options |= {"algorithm": "fft", "threads": 1}
     if small:
         problem = Layer.of(weight_shape, "float32", **options).problem(shape)
-        ways = fourier._ways(problem, Machine())
+        ways = fourier._candidates(problem, Machine())
         options["workspace_limit"] = min(one.workspace_bytes for one in ways)
     y = CALLS[rank](x, w, b, **options)
     names = ("stride", "padding", "dilation", "groups", "padding_mode", "layout")
@@ -140,14 +141,14 @@ def test_memory_is_what_the_plan_says(weight_shape, groups):
 def test_a_limit_of_memory_is_kept_or_refused():
     layer = Layer.of((4, 4, 9, 9), "float32")
     problem = layer.problem((1, 4, 300, 300))
-    ways = fourier._ways(problem, Machine())
+    ways = fourier._candidates(problem, Machine())
     least = min(one.workspace_bytes for one in ways)
     for limit in (least, 2 * least, 10 * least):
-        assert fourier.way(problem, Machine(), limit).workspace_bytes <= limit
+        assert fourier.fastest(problem, Machine(), limit).workspace_bytes <= limit
     with pytest.raises(
         InvalidValue, match=f"workspace_limit: got 99; allowed: at least {2 * least}"
     ):
-        fourier.way(problem, Machine(), 99, threads=2)
+        fourier.fastest(problem, Machine(), 99, threads=2)
 
 
 @pytest.mark.parametrize("weight_shape, groups", [((6, 1, 9, 9), 6), ((6, 6, 9, 9), 1)])
@@ -234,25 +235,25 @@ def test_it_needs_no_compiler(monkeypatch, tmp_path):
 
 
 def taken(weight_shape, shape, asked=None, **options):
-    """What "auto" takes on the default machine; None: kernels."""
+    """What is taken on the default machine: the solver, its best candidate, and what it beat."""
     layer = Layer.of(weight_shape, options.pop("dtype", "float32"), **options)
     problem = layer.problem(shape)
     request = Request.of(layer, **{"threads": 1, **(asked or {})})
-    ranked = planner.ranked(problem, request, AVX2, Machine())
-    return fourier.faster(problem, request, ranked[0], AVX2, Machine()), ranked[0]
+    offer = solvers.chosen(Query(problem, request, AVX2, Machine()))
+    return type(offer.solver).__name__, offer.best, offer.beaten
 
 
 def test_auto_takes_it_where_it_is_much_faster():
     large = (64, 1, 31, 31), (1, 64, 56, 56)
     options = dict(padding=15, groups=64)
-    way, kernels = taken(*large, **options)
-    assert way is not None and fourier.SAFETY * way.seconds < kernels.seconds
-    assert taken(*large, {"threads": 4}, **options)[0] == way
-    assert taken((64, 64, 3, 3), (1, 64, 56, 56))[0] is None
-    assert taken((4, 1, 9, 9), (1, 4, 9, 9), groups=4)[0] is None  # one output
+    name, best, beaten = taken(*large, **options)
+    assert name == "Fourier" and beaten.best.seconds > spectral.Fourier.safety * best.seconds
+    assert taken(*large, {"threads": 4}, **options)[:2] == (name, best)
+    assert taken((64, 64, 3, 3), (1, 64, 56, 56))[0] == "Kernels"
+    assert taken((4, 1, 9, 9), (1, 4, 9, 9), groups=4)[0] == "Kernels"  # one output
     for asked in ({"algorithm": "direct"}, {"workspace_limit": 21_000}):
-        assert taken(*large, asked, **options)[0] is None
-    assert taken(*large, dtype="float16", **options)[0] is None
+        assert taken(*large, asked, **options)[0] == "Kernels"
+    assert taken(*large, dtype="float16", **options)[0] == "Kernels"
 
 
 def test_torch_takes_it():

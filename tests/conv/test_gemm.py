@@ -14,9 +14,13 @@ from kernels.turns import turns
 import winogen
 from winogen.conv import execute
 from winogen.conv import gemm as implementation
-from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.gemm import tuning
-from winogen.records import Machine
+from winogen.conv.choice import Choice
+from winogen.conv.cuts import MeasuredChoice
+from winogen.conv.stock import only
+from winogen.conv.wisdom import Entry, Wisdom
+from winogen.errors import CompilerNotFound, InvalidType, InvalidValue
+from winogen.kernels.gemm import GemmSpec, tuning
+from winogen.records import Machine, Precision
 from winogen.records.tuning import STREAMS
 from winogen.toolchain import host_target, host_targets
 
@@ -238,3 +242,46 @@ def test_out_may_not_overlap():
         times(whole[:2], out=whole[1:3])
     with pytest.raises(InvalidValue, match=r"a: got shape \(4, 3\); allowed: \(M, 4\)"):
         times(whole[:, :3])
+
+
+def test_plans_say_what_runs_and_how_accurate_it_is():
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape).astype("f4") for shape in ((300, 1100), (1100, 64)))
+    layer = winogen.Gemm(b, threads=1)
+    plan, call = layer.plan(a.shape), layer._call(300, (1100, 1), 64)
+    assert (plan.operation, plan.input_shape, plan.output_shape) == ("gemm", (300, 1100), (300, 64))
+    sizes = call.work.spec.tuning
+    assert plan.variant == f"gemm {sizes.rows} x {sizes.vectors}" and plan.isa == TARGET.name
+    assert plan.source == layer.source and plan.workspace_bytes == call.workspace_bytes
+    assert plan.packed_weight_bytes == call.work.packed_bytes
+    exact = a.astype("f8") @ b.astype("f8")
+    error = np.abs(layer(a) - exact).max() / np.abs(exact).max()
+    assert plan.predicted_error / 3 < error < 3 * plan.predicted_error
+    assert plan.predictions[0].seconds < layer.plan((600, 1100)).predictions[0].seconds
+    assert str(plan).startswith("gemm float32 C: 300x1100 * 1100x64 -> 300x64\n")
+    for shape in ((300, 1101), (300,), (0, 1100)):
+        with pytest.raises(InvalidValue, match="^a: got shape .*; allowed: "):
+            layer.plan(shape)
+
+
+def test_another_kernel_serves_where_the_usual_one_is_not_at_hand(monkeypatch):
+    b = np.ones((40, 3), np.float32)
+    usual = winogen.Gemm(b, threads=1).plan((50, 40)).variant
+    target, wide = TARGET, tuning(TARGET, 3 * TARGET.lanes("float32"))
+    kept = only(frozenset({GemmSpec(Precision.of("float32"), target, wide)}))
+    monkeypatch.setattr("winogen.conv.query.stock_of", lambda target: kept)
+    plan = winogen.Gemm(b, threads=1).plan((50, 40))
+    assert plan.variant == f"gemm {wide.rows} x {wide.vectors}" != usual
+    nothing = only(frozenset())
+    monkeypatch.setattr("winogen.conv.query.stock_of", lambda target: nothing)
+    with pytest.raises(CompilerNotFound, match="^a product of matrices in float32: no kernel"):
+        winogen.Gemm(b, threads=1).plan((51, 40))
+
+
+def test_measurements_of_convolutions_have_no_say(monkeypatch):
+    entry = Entry(Choice("direct"), MeasuredChoice(1.0, 2.0, 1, "2026-01-01"))
+    monkeypatch.setattr("winogen.conv.wisdom.current", lambda target: Wisdom({"a layer": entry}))
+    execute.forget()
+    a, b = integers((7, 5), "float32"), integers((5, 9), "float32", 1)
+    assert np.array_equal(winogen.gemm(a, b), a @ b) and winogen.Gemm(b).plan((7, 5))
+    execute.forget()

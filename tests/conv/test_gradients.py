@@ -11,14 +11,16 @@ from kernels.turns import first
 from winogen.codegen.gradient import gradient_of
 from winogen.codegen.render import render
 from winogen.codegen.transforms import load
-from winogen.conv import execute, gradient_planner, gradients
+from winogen.conv import execute, gradient_planner, gradients, memory
 from winogen.conv.execute import Environment
 from winogen.conv.gradients import weight_gradient
+from winogen.conv.problem import Layer
 from winogen.errors import InvalidType, InvalidValue, OutOfMemory, Unsupported
 from winogen.kernels import weight_gradient as kernel_sizes
 from winogen.kernels.weight_gradient import GradientSpec
 from winogen.records import TARGETS, Machine, Precision
 from winogen.toolchain import host_target, host_targets
+from winogen.toolchain.machine import current
 
 LAYOUTS = ("NCHW", "NHWC")
 # Kernels, and tiles of which all coefficients are halves: integers stay exact in float64.
@@ -222,7 +224,7 @@ def test_slices_of_channels_are_read_in_place(layout, monkeypatch):
         whole = np.ascontiguousarray(whole if layout == "NCHW" else whole.transpose(0, 2, 3, 1))
         part = (slice(None), slice(begin, begin + channels))
         slices.append(whole[part] if layout == "NCHW" else whole[..., part[1]])
-    monkeypatch.setattr(gradients.memory, "contiguous", lambda *_: pytest.fail("copied"))
+    monkeypatch.setattr(memory, "contiguous", lambda *_: pytest.fail("copied"))
     dw = weight_gradient(*slices, 3, padding=1, layout=layout, tile=2)
     assert np.array_equal(dw, wanted)
 
@@ -285,7 +287,7 @@ def test_the_workspace_is_asked_for_by_name(monkeypatch):
     def refuse(size):
         raise OutOfMemory(f"workspace: could not allocate {size} bytes")
 
-    monkeypatch.setattr(gradients.memory, "workspace", refuse)
+    monkeypatch.setattr(memory, "workspace", refuse)
     with pytest.raises(OutOfMemory, match="workspace"):
         weight_gradient(X, DY, 3, tile=2)
 
@@ -343,3 +345,22 @@ def test_denormals_are_flushed_where_that_is_asked_for(monkeypatch):
     assert weight_gradient(x, dy, 1)[0, 0, 0, 0] == 0
     monkeypatch.delenv("WINOGEN_FLUSH_DENORMALS")
     assert weight_gradient(x, dy, 1)[0, 0, 0, 0] == x[0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_plans_say_what_runs(layout):
+    shape = (3, 40, 30, 31) if layout == "NCHW" else (3, 30, 31, 40)
+    plan = gradients.plan_weight_gradient(shape, (50, 40, 3, 3), padding=1, layout=layout)
+    problem = Layer.of((50, 40, 3, 3), "float32", padding=1, layout=layout).problem(shape)
+    machine = current()
+    work = gradient_planner.choose(problem, None, 1, None, host_target(), machine)
+    assert plan.tile == work.tile and plan.workspace_bytes >= work.spec.workspace_bytes(work)
+    assert plan.operation == "weight_gradient" and plan.dtype == "float32"
+    assert plan.multiplications < plan.direct_multiplications == work.products
+    seconds = [one.seconds for one in plan.predictions]
+    assert len(seconds) > 2 and seconds[1:] == sorted(seconds[1:])
+    assert plan.predictions[0].error == plan.predicted_error < 1e-5
+    assert str(plan).startswith("weight_gradient float32 " + layout)
+    plain = gradients.plan_weight_gradient(shape, (50, 40, 3, 3), tile=1, layout=layout)
+    assert (plain.algorithm, plain.tile) == ("direct", None)
+    assert plain.multiplications >= plain.direct_multiplications

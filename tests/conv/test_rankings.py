@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from winogen.conv import accuracy, binding, execute, planner, query, rankings, wisdom
+from winogen.conv import accuracy, planner, query, rankings, solvers, wisdom
 from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
@@ -34,7 +34,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def chosen(problem=PROBLEM, request=USUAL, target=None, machine=MACHINE):
-    return binding.chosen(problem, request, target or host_target(), machine)
+    asked = query.Query.here(problem, request, target or host_target(), machine)
+    return solvers.chosen(asked).candidates
 
 
 @pytest.fixture
@@ -100,12 +101,12 @@ def test_ways_of_a_net_are_recalled_with_the_bytes_of_their_filters(once):
 
 
 def test_errors_are_recalled_with_the_ways(monkeypatch):
-    target = host_target()
-    first = execute.predictions(LAYER, chosen(), target)
+    asked = query.Query.here(PROBLEM, USUAL, host_target(), MACHINE)
+    first = solvers.chosen(asked).predictions
     monkeypatch.setattr(accuracy, "_recalled", {})
     accuracy._predicted.cache_clear()
     monkeypatch.setattr(variance, "estimate", None)
-    assert execute.predictions(LAYER, chosen(), target) == first
+    assert solvers.chosen(asked).predictions == first
 
 
 @pytest.mark.parametrize(
@@ -236,13 +237,14 @@ def test_what_cannot_be_ranked_says_so_every_time(folder):
 
 _PROCESS = """
 import os
-from winogen.conv import binding, planner
+from winogen.conv import planner, solvers
+from winogen.conv.query import Query
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.records import Machine
 from winogen.toolchain import host_target
 problem = Layer.of((16, 16, 3, 3), "float32", padding=1).problem((1, 16, 28, 28))
-found = binding.chosen(problem, Request(), host_target(), Machine())
+found = solvers.chosen(Query.here(problem, Request(), host_target(), Machine())).candidates
 print([(one.choice, one.seconds) for one in found])
 """
 

@@ -100,7 +100,7 @@ def test_kernels_as_long_as_their_stride(monkeypatch, stride, together, last):
 
     def first(*given):
         some = ways(*given)
-        found.append(sorted(some, key=lambda way: (way[0][0].weight[0] == "all") != together))
+        found.append(sorted(some, key=lambda way: (way.parts[0].weight[0] == "all") != together))
         return found[-1]
 
     monkeypatch.setattr(transposed, "ways", first)
@@ -119,7 +119,7 @@ def test_kernels_as_long_as_their_stride(monkeypatch, stride, together, last):
             in_layout(x, last), w, bias, stride, ends, more, groups, add=add, out=out, **options
         )
         assert np.array_equal(out, np.maximum(sums + add, 0))
-        part, *_ = found[-1][0][0]
+        part, *_ = found[-1][0].parts
         assert (part.weight[0] == "all") == together
     execute.forget()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,10 @@ from winogen.cli.convolution import (
     takes,
     transposed_options,
 )
+from winogen.cli.options import integers
+
+if TYPE_CHECKING:
+    from winogen.conv.plan import Plan
 
 EXAMPLE = "Example: winogen plan --input 1,64,56,56 --weight 64,64,3,3 --padding 1 --tolerance 1e-4"
 
@@ -49,6 +53,7 @@ def plan(
     """Print the plan of a layer: its algorithm, points, memory, and times as predicted.
 
     The kernel is compiled, but not run. Without options the plan is the one that conv2d follows.
+    Shapes of two axes, M,K and K,N, are those of a product of matrices, as gemm has it.
     """
     import json
 
@@ -65,18 +70,38 @@ def plan(
 
     if source and as_json:
         raise InvalidValue("json: got --json with --source; allowed: either of them")
-    (image, shape), layout = shapes(input, weight, options)
     numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-    asked = {**read(options), "layout": layout}
-    kinds: Any = TRANSPOSED_LAYERS if transposed else CONVOLUTIONS
-    more = transposed_options(transposed, output_padding, asked)
-    if transposed:
-        TransposedLayer.of(shape, dtype, Options(**asked), more["output_padding"]).problem(image)
+    if weight.count(",") == 1:
+        made: Plan = _of_product(input, weight, numbers, read(options))
     else:
-        Layer.from_options(shape, dtype, Options(**asked)).problem(image)
-    zeros = np.broadcast_to(np.zeros((), numbers), shape)
-    made = kinds[len(shape) - 2](zeros, **asked, **more).plan(image)
+        (image, shape), layout = shapes(input, weight, options)
+        asked = {**read(options), "layout": layout}
+        kinds: Any = TRANSPOSED_LAYERS if transposed else CONVOLUTIONS
+        more = transposed_options(transposed, output_padding, asked)
+        if transposed:
+            padded = more["output_padding"]
+            TransposedLayer.of(shape, dtype, Options(**asked), padded).problem(image)
+        else:
+            Layer.from_options(shape, dtype, Options(**asked)).problem(image)
+        zeros = np.broadcast_to(np.zeros((), numbers), shape)
+        made = kinds[len(shape) - 2](zeros, **asked, **more).plan(image)
     if as_json:
         typer.echo(json.dumps(made.to_dict(), indent=1))
     else:
         typer.echo(made.source if source else made)
+
+
+def _of_product(a: str, b: str, numbers: Any, options: dict[str, Any]) -> Plan:
+    """The plan of a product of matrices with these shapes."""
+    import numpy as np
+
+    from winogen.conv.gemm import Gemm
+    from winogen.errors import InvalidValue
+
+    for name in options.keys() - {"activation", "threads"}:
+        raise InvalidValue(
+            f"{name}: got {options[name]!r} for a product of matrices; allowed: none, but "
+            "activation and threads"
+        )
+    zeros = np.broadcast_to(np.zeros((), numbers), integers("weight", b, 2))
+    return Gemm(zeros, **options).plan(integers("input", a, 2))

@@ -6,34 +6,32 @@ from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
 
+from winogen.conv.choice import Choice, axes
+from winogen.conv.problem import Layer
 from winogen.kernels import general, summation
-from winogen.records import Precision, Sizes, Target
+from winogen.records import Precision, Target
 
 _Facts: TypeAlias = "tuple[Precision, int, tuple[Any, Any], int, tuple[tuple[str, int], ...]]"
 
 
-def predicted_error(
-    algorithm: str,
-    precision: Precision,
-    channels: int,
-    kernel: tuple[int, ...],
-    transforms: tuple[Any, Any],
-    target: Target,
-    sizes: Sizes = (),
-) -> float:
+def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
-    ``channels`` are the channels of one group. The estimate sums the variances that rounding adds
-    at every stage, for the worst output of a tile. It holds for layers of any size: with more
-    outputs the largest error grows, and so does the largest output. The ``precision`` says where
-    numbers are narrow. ``sizes`` replace sizes of the variant's tuning.
+    The estimate sums the variances that rounding adds at every stage, for the worst output of a
+    tile. It holds for layers of any size: with more outputs the largest error grows, and so does
+    the largest output.
 
-    >>> from winogen.records import TARGETS, Precision
-    >>> precision = Precision.of("float32")
-    >>> predicted_error("direct", precision, 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
+    >>> from winogen.records import TARGETS
+    >>> layer = Layer.of((64, 64, 3, 3), "float32")
+    >>> predicted_error(layer, Choice("direct"), TARGETS["avx2"]) < 1e-6
     True
     """
-    return _predicted(*_facts(algorithm, precision, channels, kernel, transforms, target, sizes))
+    return _predicted(*_facts(layer, choice, target))
+
+
+def sum_error(precision: Precision, terms: int, block: int) -> float:
+    """Return the same of sums of so many ``terms``, of which a ``block`` is added at a time."""
+    return _predicted(precision, terms, (None, None), 1, (("block", block),))
 
 
 # What an earlier process predicted of the same; the oldest go first.
@@ -41,37 +39,22 @@ _recalled: dict[_Facts, float] = {}
 _RECALLED = 1 << 14
 
 
-def recall(
-    error: float,
-    algorithm: str,
-    precision: Precision,
-    channels: int,
-    kernel: tuple[int, ...],
-    transforms: tuple[Any, Any],
-    target: Target,
-    sizes: Sizes = (),
-) -> None:
+def recall_error(layer: Layer, choice: Choice, target: Target, error: float) -> None:
     """Have `predicted_error` of these return what it returned in an earlier process."""
     while len(_recalled) >= _RECALLED:
         _recalled.pop(next(iter(_recalled)), None)
-    _recalled[_facts(algorithm, precision, channels, kernel, transforms, target, sizes)] = error
+    _recalled[_facts(layer, choice, target)] = error
 
 
-def _facts(
-    algorithm: str,
-    precision: Precision,
-    channels: int,
-    kernel: tuple[int, ...],
-    transforms: tuple[Any, Any],
-    target: Target,
-    sizes: Sizes,
-) -> _Facts:
-    """All that an error follows from."""
-    summed = summation(algorithm, target, channels, precision, sizes)
+def _facts(layer: Layer, choice: Choice, target: Target) -> _Facts:
+    """All that an error follows from; channels are those of one group."""
+    precision = choice.precision or Precision.of(layer.dtype)
+    channels, algorithm = layer.channels // layer.groups, choice.algorithm
+    summed = summation(algorithm, target, channels, precision, choice.sizes)
     # Taps along axes that are not transformed are summed like channels.
-    along = general(algorithm).transforms_along(len(kernel))
-    taps = prod(taps for taps, transformed in zip(kernel, along) if not transformed)
-    return precision, channels, transforms, taps, tuple(summed.items())
+    along = general(algorithm).transforms_along(layer.rank)
+    taps = prod(taps for taps, transformed in zip(layer.kernel, along) if not transformed)
+    return precision, channels, axes(layer, choice), taps, tuple(summed.items())
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,6 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, MOST_STRIDE, Request
 from winogen.errors import Unsupported, WinogenError
 from winogen.kernels import (
-    FFT,
     Variant,
     algorithms,
     algorithms_beside,
@@ -47,9 +46,10 @@ GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
 def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
     """Yield every way to compute the problem that the request leaves open."""
-    if request.algorithm == FFT:
+    asked = request.algorithm
+    if asked not in ("auto", *algorithms_beside(asked)):
         raise Unsupported(
-            f'algorithm: got "{FFT}", which has no kernel in C: numpy computes it; allowed: '
+            f'algorithm: got "{asked}", which has no kernel in C; allowed: '
             f"auto, {', '.join(algorithms(rank=problem.layer.rank))}"
         )
     for precision in precisions(problem.layer, request, target):

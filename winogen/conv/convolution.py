@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams, separable
+from winogen.conv import arguments, memory, seams
 from winogen.conv.binding import prepare
 from winogen.conv.executable import Executable
 from winogen.conv.execute import Environment
@@ -15,6 +15,7 @@ from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
+from winogen.conv.solvers import looked
 from winogen.conv.weighted import WeightedFloats
 from winogen.errors import InvalidValue
 from winogen.records import NARROW_TYPES
@@ -42,7 +43,7 @@ def convolve(
     layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
-    request = replace(request, separable=separable.distance(layer, request, w))
+    request = looked(layer, request, w)
     arrays = Arrays.of(*_described(problem), x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
@@ -71,8 +72,7 @@ class Convolution(WeightedFloats):
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
-        distance = separable.distance(self._layer, self._request, w)
-        self._request = replace(self._request, separable=distance)
+        self._request = looked(self._layer, self._request, w)
         w = arguments.computed_with(w)
         self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
         self._weight[...] = w

@@ -11,8 +11,7 @@ import numpy as np
 
 from winogen.conv.arguments import dtype_named
 from winogen.conv.plan import Plan
-from winogen.conv.problem import Problem
-from winogen.records import Target
+from winogen.conv.solver import Offer
 
 # Input, bias, slopes, add, add_after, output; None where there is none.
 Arrays = tuple["np.ndarray | None", ...]
@@ -27,9 +26,10 @@ class Executable(ABC):
 
     workspace_bytes: int
 
-    def __init__(self, problem: Problem, target: Target, calls: Sequence[Any] = ()):
-        self.problem = problem
-        self.target = target
+    def __init__(self, offer: Offer, calls: Sequence[Any] = ()):
+        self.offer = offer
+        self.problem = problem = offer.problem
+        self.target = offer.target
         self.output_shape = problem.output_shape
         self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
         self.dtype = dtype_named(problem.layer.dtype)
@@ -73,6 +73,6 @@ class Executable(ABC):
         is not empty. The caller keeps the memory alive.
         """
 
-    @abstractmethod
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
+        return Plan.of(self.offer)

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from winogen import environment
-from winogen.conv import memory, planner, stock, wisdom
+from winogen.conv import memory, planner, rankings, stock, wisdom
 from winogen.conv.choice import axes, multiplications
-from winogen.conv.cuts import Candidate
+from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.executable import Arrays, Executable, Kept
-from winogen.conv.plan import Plan, Prediction
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.plan import ALTERNATIVES, Prediction
+from winogen.conv.problem import Problem
+from winogen.conv.query import Query
+from winogen.conv.request import Request
+from winogen.conv.solver import Offer, Solver, solvers
 from winogen.conv.stock import build_of
 from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Target
+from winogen.records import Machine, Target
+from winogen.toolchain.machine import is_new, settle
 from winogen.toolchain.threads import follow
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
@@ -192,11 +197,13 @@ class Prepared(Executable):
         environment: Environment | None = None,
     ):
         environment = environment or Environment.now()
-        self.ranked = ranked
-        self.choice = ranked[0].choice
         works, seconds = ranked[0].works(problem), ranked[0].seconds
         calls = [Call(KernelSpec.of(work), work, environment, seconds) for work in works]
-        super().__init__(problem, target, calls)
+        request = Request(threads=ranked[0].choice.threads)
+        query = Query(problem, request, target, Machine())
+        super().__init__(Offer(Kernels(), query, target, ranked, request.threads), calls)
+        self.ranked = ranked
+        self.choice = ranked[0].choice
         self.workspace_bytes = max((call.workspace_bytes for call in calls), default=0)
 
     def pack(self, weight: np.ndarray, kept: Kept | None = None) -> tuple[Any, ...]:
@@ -227,46 +234,64 @@ class Prepared(Executable):
         for call, filters in zip(self.calls, packed):
             call.run(pointers[0], filters, *pointers[1:])
 
-    def plan(self) -> Plan:
-        """Return the description of what `run` does."""
-        problem, layer, choice = self.problem, self.problem.layer, self.choice
+
+class Kernels(Solver):
+    """Kernels in C: direct convolution and Winograd's, by all variants that there are."""
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
+        """Return the ways that the planner ranks, which later processes recall."""
+        request = query.request
+        if any(solver.algorithm == request.algorithm for solver in solvers()):
+            return None
+        kind = f"first {ALTERNATIVES}"
+        ranked = rankings.kept(kind, query, lambda: planner.rank(query, ALTERNATIVES))
+        target = ranked[0].target or query.target
+        return Offer(self, query, target, ranked, request.threads)
+
+    def bind(self, offer: Offer, environment: Environment) -> Prepared:
+        """Return it bound to compiled kernels."""
+        if is_new() and not all(map(stock.at_hand, offer.best.specs(offer.problem))):
+            settle()  # for later processes, as this call compiles anyway
+        return Prepared(offer.problem, list(offer.candidates), offer.target, environment)
+
+    def alone(self, offer: Offer) -> float:
+        """Return the seconds of the best one on one thread."""
+        problem, request, target, machine, *_ = offer.query
+        if request.threads == 1:
+            return float(offer.best.seconds)
+        choices = [replace(offer.best.choice, threads=1)]
+        return evaluate(problem, choices, target, machine, request.workspace_limit)[0].seconds
+
+    def prediction(self, offer: Offer, candidate: Candidate) -> Prediction:
+        """Return what the planner expects of a candidate."""
+        choice, target = candidate.choice, candidate.target or offer.target
+        error = planner.predicted_error(offer.problem.layer, choice, target)
+        return Prediction(candidate.seconds, error, choice.algorithm, choice.tile, choice.tag)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the choice, the sizes and the C of its kernels."""
+        problem, layer, choice = offer.problem, offer.problem.layer, offer.best.choice
         sets: dict[str, Any] = {"points": None, "moduli": None}
         if choice.tile is not None:
             both = (None, *axes(layer, choice))[-layer.rank :]
             sets = {
                 name: tuple(getattr(t, name) or None if t else None for t in both) for name in sets
             }
-        main, *rim = self.calls
-        expected = predictions(layer, self.ranked, self.target)
-        packed = {c.kernel: named(c.work.variant).packed_bytes(c.work) for c in self.calls}
-        return Plan.of(
-            problem,
-            choice,
+        works = [(KernelSpec.of(work), work) for work in offer.best.works(problem)]
+        (spec, main), *rim = works
+        chosen = ("tile", "order", "edge", "border", "threads", "sizes")
+        return {
+            **{name: getattr(choice, name) for name in chosen},
             **sets,
-            precision=main.work.precision,
-            variant=main.work.variant,
-            isa=self.target.name,
-            workspace_bytes=self.workspace_bytes,
-            packed_weight_bytes=sum(packed.values()),
-            multiplications=multiplications(problem, choice),
-            predicted_error=expected[0].error,
-            measured=self.ranked[0].measured,
-            with_compiler=self.ranked[0].missed,
-            predictions=expected,
-            source=main.kernel.source,
-            rim_source=rim[0].kernel.source if rim else None,
-        )
-
-
-def predictions(layer: Layer, ranked: list[Candidate], target: Target) -> tuple[Prediction, ...]:
-    """Return what the planner expects of candidates."""
-    return tuple(
-        Prediction(
-            c.seconds,
-            planner.predicted_error(layer, c.choice, c.target or target),
-            c.choice.algorithm,
-            c.choice.tile,
-            c.choice.tag,
-        )
-        for c in ranked
-    )
+            "precision": main.precision,
+            "variant": main.variant,
+            "workspace_bytes": max(one.workspace_bytes(work) for one, work in works),
+            "packed_weight_bytes": sum(
+                named(work.variant).packed_bytes(work) for work in dict(works).values()
+            ),
+            "multiplications": multiplications(problem, choice),
+            "measured": offer.best.measured,
+            "with_compiler": offer.best.missed,
+            "source": str(build_of(spec).source),
+            "rim_source": str(build_of(rim[0][0]).source) if rim else None,
+        }

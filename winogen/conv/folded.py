@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from winogen.conv.executable import Arrays, Executable, Kept
-from winogen.conv.plan import Plan
+from winogen.conv.execute import Environment
+from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Layer, Problem
+from winogen.conv.query import Query
+from winogen.conv.solver import Offer, Solver, chosen
 
 
 class Folded(Executable):
     """A problem bound as another one: what runs, ``maps``, is bound to ``problem.folded``."""
 
-    def __init__(self, problem: Problem, maps: Executable):
-        super().__init__(problem, maps.target, maps.calls)
-        self._has_fewer_axes = problem.folded.layer.rank < problem.layer.rank
+    def __init__(self, offer: Offer, maps: Executable):
+        super().__init__(offer, maps.calls)
+        self._has_fewer_axes = offer.problem.folded.layer.rank < offer.problem.layer.rank
         self._maps = maps
         self.workspace_bytes = maps.workspace_bytes
 
@@ -35,29 +37,6 @@ class Folded(Executable):
         """Run the other problem, whose numbers are at the same addresses."""
         self._maps.run_at(packed, *addresses)
 
-    def plan(self) -> Plan:
-        """Return the description of what `run` does."""
-        plan, layer = self._maps.plan(), self.problem.layer
-        plan = replace(
-            plan,
-            input_shape=self.problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=self.problem.output_shape,
-            layout=layer.layout,
-        )
-        if not self._has_fewer_axes:
-            return plan
-        return replace(
-            plan,
-            tile=unfolded(layer, plan.tile, 1),
-            points=unfolded(layer, plan.points, None),
-            moduli=unfolded(layer, plan.moduli, None),
-            predictions=tuple(
-                one._replace(tile=unfolded(layer, one.tile, 1)) for one in plan.predictions
-            ),
-            stride=layer.stride,
-        )
-
     def _of_maps(self, array: np.ndarray | None) -> np.ndarray | None:
         """A view of an array, or of a slice of its channels, as the other problem has it: planes
         as rows of pixels, or the one channel first.
@@ -71,6 +50,46 @@ class Folded(Executable):
         view = array.view()
         view.shape = (*array.shape[:place], high * wide, *array.shape[place + 2 :])
         return view
+
+
+class Folding(Solver):
+    """Layers that have better kernels as others; whose solvers have the say."""
+
+    exclusive = True
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
+        """Return the offer for the other problem; None where there is no other."""
+        problem, request = query.problem, query.request
+        if problem.folded is problem:
+            return None
+        asked = request.folded(problem.layer)
+        found = chosen(query._replace(problem=problem.folded, request=asked))
+        return Offer(self, query, found.target, [found], found.threads)
+
+    def alone(self, offer: Offer) -> float:
+        """Return the seconds of the other problem on one thread."""
+        return offer.best.solver.alone(offer.best)
+
+    def bind(self, offer: Offer, environment: Environment) -> Folded:
+        """Return it bound as the other problem."""
+        return Folded(offer, offer.best.bind(environment))
+
+    def prediction(self, offer: Offer, candidate: Offer) -> Prediction:
+        """Return what is expected of the other problem."""
+        return _unfolded(offer.problem, candidate.prediction)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the plan of the other problem, on the axes that this one has."""
+        problem, plan = offer.problem, Plan.of(offer.best)
+        shown = {name: value for name, value in vars(plan).items() if name not in problem.shapes}
+        shown["predictions"] = tuple(_unfolded(problem, one) for one in plan.predictions)
+        for name, absent in (("tile", 1), ("points", None), ("moduli", None)):
+            shown[name] = unfolded(problem.layer, shown[name], absent)
+        return shown
+
+
+def _unfolded(problem: Problem, one: Prediction) -> Prediction:
+    return one._replace(tile=unfolded(problem.layer, one.tile, 1))
 
 
 def unfolded(layer: Layer, along: tuple[Any, ...] | None, absent: Any) -> tuple[Any, ...] | None:

@@ -7,22 +7,19 @@ it by `numpy.fft`; there is no kernel in C. Nothing here touches data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import log2, prod, sqrt
 
-from winogen.conv.cuts import WORKSPACE, Candidate, evaluate
+from winogen.conv.cuts import WORKSPACE
 from winogen.conv.problem import Problem
-from winogen.conv.request import Request, check_fft
+from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
-from winogen.records import COMPUTED_TYPES, NUMBERS, Axis, Machine, Target
+from winogen.records import COMPUTED_TYPES, NUMBERS, Axis, Machine
 from winogen.records.machine import LINE
 
-# How many times as fast as all kernels it must be predicted to be before "auto" takes it: its model
-# knows a machine by its record alone, and both predictions may be off.
-SAFETY = 1.2
 LEAST_TAPS = 81  # of a large filter, for which "auto" considers this, or two passes
 _LENGTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192)
 
@@ -54,7 +51,7 @@ class AxisBlocks:
 
 
 @dataclass(frozen=True)
-class FourierWay:
+class FourierCandidate:
     """How a problem is computed by Fourier transforms, on one thread."""
 
     axes: tuple[AxisBlocks, ...]
@@ -79,26 +76,28 @@ def spectrum_of(lengths: tuple[int, ...]) -> tuple[int, ...]:
     return (*lengths[:-1], lengths[-1] // 2 + 1)
 
 
-def way(problem: Problem, machine: Machine, limit: int | None, threads: int = 1) -> FourierWay:
-    """Return the fastest way by prediction whose workspace on all threads keeps to the limit.
+def fastest(
+    problem: Problem, machine: Machine, limit: int | None, threads: int = 1
+) -> FourierCandidate:
+    """Return the fastest one by prediction whose workspace on all threads keeps to the limit.
 
     ``limit``: None for what is usual. Raises InvalidValue where all take more.
     """
     share = None if limit is None else limit // threads
-    ways = _ways(problem, machine)
-    least = min(one.workspace_bytes for one in ways)
+    candidates = _candidates(problem, machine)
+    least = min(one.workspace_bytes for one in candidates)
     if share is not None and least > share:
         raise InvalidValue(
             f"workspace_limit: got {limit}; allowed: at least {least * threads} bytes for this "
             "problem and algorithm"
         )
     most = max(least, WORKSPACE) if share is None else share
-    fitting = (one for one in ways if one.workspace_bytes <= most)
+    fitting = (one for one in candidates if one.workspace_bytes <= most)
     return min(fitting, key=lambda one: (one.seconds, one.workspace_bytes))
 
 
 @lru_cache(maxsize=64)
-def _ways(problem: Problem, machine: Machine) -> tuple[FourierWay, ...]:
+def _candidates(problem: Problem, machine: Machine) -> tuple[FourierCandidate, ...]:
     sizes = zip(problem.layer.axes, problem.size, problem.output_size)
     mode = problem.layer.padding_mode
     cuts = [_cuts(axis, size, outputs, mode) for axis, size, outputs in sizes]
@@ -207,7 +206,7 @@ def _evaluated(
     tiles: int,
     machine: Machine,
     rates: Rates = Rates(),
-) -> FourierWay:
+) -> FourierCandidate:
     layer, lengths = problem.layer, tuple(axis.length for axis in axes)
     item, points, spectrum = layer.itemsize, prod(lengths), prod(spectrum_of(lengths))
     workspace = sum(bytes_of(buffers(problem, lengths, maps, tiles), item).values())
@@ -230,60 +229,33 @@ def _evaluated(
     batches = together * sum(-(-(count // together) // maps) for count in sides)
     cycles += rates.call * batches * (layer.rank + 2)
     seconds = _tiles(problem, axes) * cycles / (machine.clock_ghz * 1e9)
-    return FourierWay(axes, maps, tiles, seconds, workspace)
+    return FourierCandidate(axes, maps, tiles, seconds, workspace)
 
 
-def faster(
-    problem: Problem, request: Request, fastest: Candidate, target: Target, machine: Machine
-) -> FourierWay | None:
-    """Return the way for "auto" to take instead of the ``fastest`` kernels; None to take these.
+def jobs(problem: Problem, candidate: FourierCandidate) -> int:
+    """Return in how many pieces it is computed: some channels, or a group, and some tiles each."""
+    step = candidate.maps if is_depthwise(problem) else 1
+    tiles = _tiles(problem, candidate.axes)
+    return -(-problem.layer.groups // step) * -(-tiles // candidate.tiles)
 
-    Decided for one thread, so that results do not depend on the threads of the request.
+
+def is_large(problem: Problem) -> bool:
+    """Whether the filters are large enough to be worth a thought."""
+    return prod(problem.layer.kernel) >= LEAST_TAPS
+
+
+def computes(problem: Problem, request: Request) -> bool:
+    """Whether transforms compute what a request for any algorithm asks for."""
+    auto = request.algorithm == "auto" and not request.asks_for_numbers
+    return auto and problem.layer.dtype in COMPUTED_TYPES
+
+
+def checked(problem: Problem, request: Request, machine: Machine) -> FourierCandidate:
+    """Return the fastest one of a request that names the algorithm, or has no other.
+
+    Raises InvalidValue for limits.
     """
-    layer = problem.layer
-    if (
-        request.algorithm != "auto"
-        or prod(layer.kernel) < LEAST_TAPS
-        or layer.dtype not in COMPUTED_TYPES
-        or request.asks_for_numbers
-        or fastest.measured
-    ):
-        return None
-    try:
-        found = way(problem, machine, request.workspace_limit, request.threads)
-    except InvalidValue:
-        return None
-    if predicted_error(problem, found.lengths) > Tolerance.of(layer, request.tolerance).usual:
-        return None
-    seconds = fastest.seconds
-    if request.threads > 1:
-        alone = replace(fastest.choice, threads=1)
-        (one,) = evaluate(problem, [alone], target, machine, request.workspace_limit)
-        seconds = one.seconds
-    return found if SAFETY * found.seconds < seconds else None
-
-
-def instead(problem: Problem, request: Request, machine: Machine) -> FourierWay | None:
-    """Return the way for "auto" where no kernel is at hand and nothing compiles, of any size.
-
-    None where transforms do not compute what is asked for, or not as accurately.
-    """
-    layer = problem.layer
-    if request.algorithm != "auto" or layer.dtype not in COMPUTED_TYPES or request.asks_for_numbers:
-        return None
-    try:
-        return checked(problem, request, machine)
-    except InvalidValue:
-        return None
-
-
-def checked(problem: Problem, request: Request, machine: Machine) -> FourierWay:
-    """Return the way of a request that names the algorithm.
-
-    Raises Unsupported for types of arrays, InvalidValue for limits.
-    """
-    check_fft(problem.layer)
-    found = way(problem, machine, request.workspace_limit, request.threads)
+    found = fastest(problem, machine, request.workspace_limit, request.threads)
     rule = Tolerance.of(problem.layer, request.tolerance)
     what = f'layer with algorithm "{request.algorithm}"'
     return rule.best([found], lambda one: predicted_error(problem, one.lengths), what)

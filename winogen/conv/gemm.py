@@ -6,27 +6,25 @@ too, but there a BLAS does as well.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from winogen import environment
 from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Call, Environment, remembered
-from winogen.conv.stock import stock_of
+from winogen.conv.execute import Environment, remembered
+from winogen.conv.plan import Plan
+from winogen.conv.product import Place, ProductCall, ProductProblem, Products
+from winogen.conv.query import Query
+from winogen.conv.request import Request
 from winogen.conv.weighted import Weighted
 from winogen.errors import InvalidValue
-from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
-from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records import Epilogue, Machine, Tuning
 from winogen.toolchain import host_target
-from winogen.toolchain.machine import current
+from winogen.toolchain.machine import current, described
 from winogen.typing import Activation, Array, NDArray
 
-# Multiply-adds that are worth a thread: it takes microseconds to start.
-_WORTHWHILE = 1 << 19
-_VECTORS = (1, 2, 3, 4)  # of columns: each asks for a register block of its own
-
-_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
 _NOWHERE = (0, 0)  # of a matrix that is to be copied
 
 
@@ -92,9 +90,12 @@ def gemm(
     a, b = _readable("a", a), _readable("b", b)
     columns = b.shape[1]
     place, right, row = _placed(a), _placed(b), _row(view, columns)
-    sizes = len(a), columns, len(b), arguments.DTYPE_NAMES[b.dtype], place, right, row, False
-    call = _prepare(*sizes, request.epilogue, request.threads, None, *_environment())
-    return call(a, b, call.constants(request, None), view)
+    dtype = arguments.DTYPE_NAMES[b.dtype]
+    problem = ProductProblem(
+        len(a), columns, len(b), dtype, place, right, row, False, request.epilogue
+    )
+    call = prepare(problem, request.threads, *_environment())
+    return call(a, b, request.constants(call, None), view)
 
 
 class Gemm(Weighted):
@@ -140,7 +141,7 @@ class Gemm(Weighted):
         self._terms = len(b)
         if b.size:
             call = self._call(1, (self._terms, 1), columns)
-            self._constants = call.constants(self._request, call.pack(b))
+            self._constants = self._request.constants(call, call.pack(b))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -176,24 +177,36 @@ class Gemm(Weighted):
                     self._keep(key, call)
         return call(a, None, self._constants, view)
 
+    def plan(self, input_shape: tuple[int, ...]) -> Plan:
+        """Return what a call with an ``a`` of this shape, (M, K), does; nothing is compiled.
+
+        Its seconds are what multiply-adds, or else arrays, take at least. Raises InvalidValue for a
+        shape that does not fit.
+        """
+        shape = arguments.input_shape(input_shape)
+        if len(shape) != 2 or shape[1] != self.shape[0] or 0 in (shape[0], *self.shape):
+            raise InvalidValue(
+                f"a: got shape {shape}; allowed: (M, {self.shape[0]}), as b has {self.shape[0]} "
+                "rows, and nothing empty"
+            )
+        problem = self._problem(shape[0], (shape[1], 1), self.shape[1])
+        request, machine = Request(threads=self._request.threads), self._environment[1]
+        query = Query.here(problem, request, host_target(), machine)
+        return replace(Plan.of(Products().offer(query)), machine=described())
+
     @property
     def source(self) -> str:
         """The C of the kernel."""
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
-    def _call(self, rows: int, place: _Place, c_row: int) -> _Product:
-        sizes = (
-            rows,
-            self.shape[1],
-            self._terms,
-            arguments.DTYPE_NAMES[self.dtype],
-            place,
-            (self.shape[1], 1),
-            c_row,
-            True,
-        )
-        epilogue, threads = self._request.epilogue, self._request.threads
-        return _prepare(*sizes, epilogue, threads, self._tuning, *self._environment)
+    def _call(self, rows: int, place: Place, c_row: int) -> ProductCall:
+        problem = self._problem(rows, place, c_row)
+        return prepare(problem, self._request.threads, *self._environment)
+
+    def _problem(self, rows: int, place: Place, c_row: int) -> ProductProblem:
+        columns, dtype = self.shape[1], arguments.DTYPE_NAMES[self.dtype]
+        sizes = rows, columns, self._terms, dtype, place, (columns, 1), c_row, True
+        return ProductProblem(*sizes, self._request.epilogue, self._tuning)
 
 
 class _Request(NamedTuple):
@@ -218,6 +231,10 @@ class _Request(NamedTuple):
         epilogue = arguments.activation(activation)
         slopes = arguments.slopes(activation, columns, b.dtype, "column of b")
         return cls(bias, slopes, epilogue, arguments.threads(threads))
+
+    def constants(self, call: ProductCall, packed: np.ndarray | None) -> tuple[Any, ...]:
+        """What a product takes of arrays that stay the same, which this keeps alive."""
+        return tuple(map(call.kernel.pointer, (packed, self.bias, self.slopes)))
 
 
 def _matrix(argument: str, value: Any) -> np.ndarray:
@@ -245,7 +262,7 @@ def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
     raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
 
 
-def _placed(array: np.ndarray) -> _Place:
+def _placed(array: np.ndarray) -> Place:
     """Where the numbers of a matrix lie; (0, 0) if neither rows nor columns are contiguous.
 
     >>> array = np.zeros((5, 8))
@@ -296,28 +313,6 @@ def _writeable(out: Any, shape: tuple[int, int], others: dict[str, Any]) -> np.n
     return view
 
 
-class _Product(Call):
-    """A product of matrices of certain shapes and strides, planned and bound to its kernel."""
-
-    def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
-        """Return what `__call__` takes of arrays that stay the same, and keep them alive."""
-        return tuple(map(self.kernel.pointer, (packed, request.bias, request.slopes)))
-
-    def __call__(
-        self,
-        a: np.ndarray,
-        b: np.ndarray | None,
-        constants: tuple[Any, ...],
-        out: np.ndarray | None,
-    ) -> np.ndarray:
-        """Compute into ``out``, or a new array; nothing is checked."""
-        if out is None:
-            out = memory.empty((self.work.m, self.work.n), a.dtype, "output")
-        pointer = self.kernel.pointer
-        self.run(pointer(a), pointer(b), *constants, pointer(out))
-        return out
-
-
 _Surroundings = tuple[tuple[str, str], Machine, Environment]
 
 
@@ -333,48 +328,17 @@ def _environment() -> _Surroundings:
     )
 
 
-def _spec(target: Target, columns: int, dtype: str, sizes: Tuning | None) -> GemmSpec:
-    """The kernel of a product: the usual one for so many columns, or else one that is at hand."""
-
-    def of(target: Target, columns: int) -> GemmSpec:
-        return GemmSpec(Precision.of(dtype), target, sizes or tuning(target, columns, dtype))
-
-    usual, stock = of(target, columns), stock_of(target)
-    if stock is None or stock.has([usual]):
-        return usual
-    stock.wants([usual])
-    for one in stock.targets(target):
-        lanes = one.lanes(dtype)
-        for spec in (of(one, columns), *(of(one, lanes * vectors) for vectors in _VECTORS)):
-            if stock.has([spec]):
-                return spec
-    if stock.reason:
-        raise stock.missing(f"a product of matrices in {dtype}")
-    return usual
-
-
 @remembered(1024)
-def _prepare(
-    m: int,
-    n: int,
-    k: int,
-    dtype: str,
-    a: _Place,
-    b: _Place,
-    c_row: int,
-    packed: bool,
-    epilogue: Epilogue,
+def prepare(
+    problem: ProductProblem,
     threads: int,
-    sizes: Tuning | None,
     chosen: tuple[str | None, str | None],
     machine: Machine,
     environment: Environment,
-) -> _Product:
+) -> ProductCall:
     """Return a product planned for this machine and bound to its compiled kernel.
 
     ``chosen``: WINOGEN_CPU and WINOGEN_ISA.
     """
-    spec = _spec(host_target(), n, dtype, sizes)
-    threads = max(1, min(threads, m * n * k // _WORTHWHILE))
-    work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, machine, threads)
-    return _Product(spec, work, environment)
+    query = Query.here(problem, Request(threads=threads), host_target(), machine)
+    return Products().offer(query).bind(environment)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from winogen.codegen.shipped import shipped_tiles
 from winogen.codegen.transforms import load
+from winogen.conv import memory
 from winogen.conv.accuracy import direct_error
+from winogen.conv.choice import Choice
+from winogen.conv.contest import rank
+from winogen.conv.execute import Call, Environment
+from winogen.conv.one_call import CallSolver, OneCall
 from winogen.conv.problem import Pair, Problem, plane_of
+from winogen.conv.query import Query
+from winogen.conv.request import Request
+from winogen.conv.solver import Offer
 from winogen.conv.tolerance import Tolerance
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
 from winogen.records import Machine, Precision, Target
 
-if TYPE_CHECKING:
-    from winogen.conv.stock import Stock
-
 _LARGEST_TILE = 6  # that is considered without being asked for
 # Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
 _USUAL_CHAIN = 8192
-
-
-class _Way(NamedTuple):
-    seconds: float  # cycles, in fact: they are only compared
-    work: GradientWork
-
-    def specs(self, problem: Problem) -> list[GradientSpec]:
-        """Return the kernel of its call."""
-        return [self.work.spec]
 
 
 def choose(
@@ -38,55 +37,71 @@ def choose(
     tolerance: float | None,
     target: Target,
     machine: Machine,
-    stock: Stock | None = None,
 ) -> GradientWork:
     """Return the work of the chosen tile: the fastest on one thread among the accurate ones.
 
-    ``stock``: what it must be in, as for `winogen.conv.planner.ranked`. Raises InvalidValue if none
-    keeps to the ``tolerance``, CompilerNotFound if the stock has none.
+    Raises InvalidValue if none keeps to the ``tolerance``.
     """
-    wanted = _chosen(problem, tile, threads, tolerance, target, machine)
-    if stock is None:
-        return wanted[0].work
-    layer = problem.layer
-    what = "" if tile is None else f"tile {tile}, "
-    what = f"gradient of weights, {what}in {layer.dtype}, {layer.layout}"
-
-    def on(one: Target) -> list[_Way]:
-        return _chosen(problem, tile, threads, tolerance, one, machine, stock)
-
-    return stock.first(problem, wanted, target, on, what)[0].work
+    request = Request(tile=tile or (), threads=threads, tolerance=tolerance)
+    (best,) = rank(Gradients(), Query(problem, request, target, machine), 1)
+    return best.work
 
 
-def _chosen(
-    problem: Problem,
-    tile: Pair | None,
-    threads: int,
-    tolerance: float | None,
-    target: Target,
-    machine: Machine,
-    stock: Stock | None = None,
-) -> list[_Way]:
-    """The work of the chosen tile; none where the stock has none."""
-    layer = problem.layer
-    tiles = [tile] if tile else tiles_of(plane_of(layer.kernel))
-    works = [_work(problem, one, 1, target) for one in tiles]
-    ways = [_Way(work.cycles(machine), work) for work in works]
-    ways.sort(key=lambda way: way.seconds)
-    if stock is not None:
-        ways = stock.among(problem, ways)
-    if not ways:
-        return []
+class Gradients(CallSolver):
+    """Kernels of gradients of weights, which differ in their tiles."""
 
-    def error(way: _Way) -> float:
-        count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
-        return predicted_error(layer.dtype, layer.kernel, way.work.tile, count, way.work.depth)
+    def bind(self, offer: Offer, environment: Environment) -> WeightGradient:
+        """Return it bound to its kernel."""
+        return WeightGradient(offer.problem, offer.best.work, environment)
 
-    chosen = ways[0]
-    if tile is None:
-        rule = Tolerance.of(layer, tolerance, direct_error(layer.dtype, _USUAL_CHAIN))
-        chosen = rule.best(ways, error, "gradient")
-    return [_Way(chosen.seconds, _work(problem, chosen.work.tile, threads, target))]
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the choice, the sizes and the C of its kernel."""
+        _, products, _ = offer.best.work.count()
+        own = {"operation": "weight_gradient", "multiplications": products.products}
+        return super().described(offer) | own
+
+    def candidates(self, query: Query) -> list[OneCall]:
+        """Return all tiles on one thread, or the one of the request."""
+        tile = query.request.tile
+        tiles = [plane_of(tile)] if tile else tiles_of(plane_of(query.problem.layer.kernel))
+        return [_evaluated(query, one, 1) for one in tiles]
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        layer, tile = query.problem.layer, query.request.tile
+        named = f"tile {tile}, " if tile else ""
+        return f"gradient of weights, {named}in {layer.dtype}, {layer.layout}"
+
+    def what(self, query: Query) -> str:
+        """Return in words what a tolerance is for."""
+        return "gradient"
+
+    def tolerance(self, query: Query, fitting: Sequence[OneCall]) -> Tolerance:
+        """Return the rule for sums over all tiles of all images."""
+        layer = query.problem.layer
+        usual = direct_error(layer.dtype, _USUAL_CHAIN)
+        return Tolerance.of(layer, query.request.tolerance, usual)
+
+    def error(self, query: Query, candidate: OneCall) -> float:
+        """Return the predicted error: of a sum over all tiles of all images."""
+        layer, work = query.problem.layer, candidate.work
+        count = query.problem.batch * work.tiles[0] * work.tiles[1]
+        return predicted_error(layer.dtype, layer.kernel, work.tile, count, work.depth)
+
+    def on_threads(self, query: Query, chosen: list[OneCall]) -> list[OneCall]:
+        """Return the same tiles on all threads; times are predicted for one."""
+        threads = query.request.threads
+        return [_evaluated(query, one.work.tile, threads) for one in chosen]
+
+
+def _evaluated(query: Query, tile: Pair, threads: int) -> OneCall:
+    """A tile with its kernel call and its predicted time."""
+    problem, _, target, machine, *_ = query
+    work = _work(problem, tile, threads, target)
+    tiled = max(tile) > 1
+    name = "winograd" if tiled else "direct"
+    choice = Choice(name, tile if tiled else None, threads=threads, variant="weight_gradient")
+    return OneCall(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
 
 
 def tiles_of(kernel: Pair) -> list[Pair]:
@@ -150,3 +165,18 @@ def _exchanged(m: int, taps: int) -> _Matrices:
     t = load(m, taps)
     turned = {"input": t.bt, "filter": tuple(zip(*t.at)), "output": tuple(zip(*t.g))}
     return _Matrices(taps, m, turned)
+
+
+class WeightGradient(Call):
+    """The gradient for arrays of certain shapes, planned and bound to its kernel."""
+
+    def __init__(self, problem: Problem, work: GradientWork, environment: Environment):
+        super().__init__(work.spec, work, environment)
+        self.problem = problem
+
+    def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
+        """Return the gradient of arrays that fit the problem, slices included; none is checked."""
+        layer = self.problem.layer
+        dw = memory.empty(layer.weight_shape, np.dtype(layer.dtype), "gradient")
+        self.run(*map(self.kernel.pointer, (input, grad_output, dw)))
+        return dw

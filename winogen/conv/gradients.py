@@ -6,21 +6,22 @@ matrices of F(m, r), with filter and outputs exchanged.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Call, Environment, remembered
-from winogen.conv.gradient_planner import choose
+from winogen.conv import arguments, seams
+from winogen.conv.execute import Environment, remembered
+from winogen.conv.gradient_planner import Gradients, WeightGradient
+from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Pair, Problem, Seams, plane_of
-from winogen.conv.request import MOST_POINTS
-from winogen.conv.stock import stock_of
+from winogen.conv.query import Query
+from winogen.conv.request import MOST_POINTS, Request
 from winogen.errors import InvalidValue, Unsupported
-from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
-from winogen.toolchain.machine import current
+from winogen.toolchain.machine import current, described
 
 _LEAST_CHANNELS = 16  # of a group, and filters, from which it pays
 
@@ -90,17 +91,41 @@ def weight_gradient(
     arguments.same_dtype("grad_output", dy, x.dtype, "input")
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     problem = _problem(x.shape, dy.shape, x.dtype, kernel, layout=layout, **options)
-    request = _GradientRequest(
-        _tile(tile, plane_of(problem.layer.kernel)),
-        arguments.threads(threads),
-        None
-        if tolerance is None
-        else arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6"),
-    )
+    request = _request(problem, tile, threads, tolerance)
     x, channels = seams.readable("input", x, problem.layer.layout)
     dy, filters = seams.readable("grad_output", dy, problem.layer.layout)
     problem = problem.sewn(Seams(channels, filters))
     return prepare(problem, request, host_target(), current(), Environment.now())(x, dy)
+
+
+def plan_weight_gradient(
+    input_shape: tuple[int, ...],
+    weight_shape: tuple[int, ...],
+    *,
+    padding: Any = 0,
+    groups: Any = 1,
+    layout: str = "NCHW",
+    dtype: str = "float32",
+    tile: Any = None,
+    threads: Any = None,
+    tolerance: Any = None,
+) -> Plan:
+    """Return what `weight_gradient` does for an input of this shape, and what it costs.
+
+    ``weight_shape``: (M, C/groups, KH, KW). ``dtype``: of all arrays. The others as
+    `weight_gradient` takes them. Nothing is compiled; seconds are those of one thread. Raises
+    InvalidType and InvalidValue.
+
+    >>> plan = plan_weight_gradient((1, 64, 56, 56), (64, 64, 3, 3), padding=1, threads=1)
+    >>> plan.operation, plan.algorithm, len(plan.tile)
+    ('weight_gradient', 'winograd', 2)
+    """
+    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    options = {"padding": padding, "groups": groups, "layout": layout}
+    problem = Layer.of(weight_shape, dtype, **options).problem(input_shape)
+    request = _request(problem, tile, threads, tolerance)
+    query = Query.here(problem, request, host_target(), current())
+    return replace(Plan.of(Gradients().offer(query)), machine=described())
 
 
 def suits(weight_shape: tuple[int, ...]) -> bool:
@@ -116,12 +141,13 @@ def suits(weight_shape: tuple[int, ...]) -> bool:
     return min(filters, channels) >= _LEAST_CHANNELS and max(kernel) > 1
 
 
-class _GradientRequest(NamedTuple):
-    """What was asked for; None leaves it to the planner."""
-
-    tile: Pair | None
-    threads: int
-    tolerance: float | None
+def _request(problem: Problem, tile: Any, threads: Any, tolerance: Any) -> Request:
+    """How it is asked for, checked."""
+    if tolerance is not None:
+        allowed = "None or a positive number, as 1e-6"
+        tolerance = arguments.positive("tolerance", tolerance, allowed)
+    tiles = _tile(tile, plane_of(problem.layer.kernel)) or ()
+    return Request(tile=tiles, threads=arguments.threads(threads), tolerance=tolerance)
 
 
 def _problem(
@@ -182,21 +208,6 @@ def _tile(value: Any, kernel: Pair) -> Pair | None:
     return height, width
 
 
-class WeightGradient(Call):
-    """The gradient for arrays of certain shapes, planned and bound to its kernel."""
-
-    def __init__(self, problem: Problem, work: GradientWork, environment: Environment):
-        super().__init__(work.spec, work, environment)
-        self.problem = problem
-
-    def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
-        """Return the gradient of arrays that fit the problem, slices included; none is checked."""
-        layer = self.problem.layer
-        dw = memory.empty(layer.weight_shape, np.dtype(layer.dtype), "gradient")
-        self.run(*map(self.kernel.pointer, (input, grad_output, dw)))
-        return dw
-
-
 class _Zero:
     """The gradient of no images."""
 
@@ -210,7 +221,7 @@ class _Zero:
 @remembered(256)
 def prepare(
     problem: Problem,
-    request: _GradientRequest,
+    request: Request,
     target: Target,
     machine: Machine,
     environment: Environment,
@@ -218,6 +229,5 @@ def prepare(
     """Return the gradient of a convolution planned and bound to its compiled kernel."""
     if problem.batch == 0:
         return _Zero(problem)
-    stock, asked = stock_of(target), (request.tile, request.threads, request.tolerance)
-    work = choose(problem, *asked, target, machine, stock)
-    return WeightGradient(problem, work, environment)
+    query = Query.here(problem, request, target, machine)
+    return Gradients().offer(query, most=1).bind(environment)

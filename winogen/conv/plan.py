@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from winogen.conv.choice import Choice
 from winogen.conv.cuts import MeasuredChoice, Missed
-from winogen.conv.problem import Problem
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
 
+if TYPE_CHECKING:
+    from winogen.conv.solver import Offer
+
 Sets = tuple["tuple[str, ...] | None", ...]
 _CODE = ("source", "rim_source")
+ALTERNATIVES = 8  # the most candidates that a plan lists
 
 
 class Prediction(NamedTuple):
@@ -66,27 +68,29 @@ class Plan:
     with_compiler: Missed | None = None  # what would be faster, where kernels are not at hand
     no_kernel: str = ""  # why "fft" runs where no kernel is at hand and none may be compiled
     stride: tuple[int, ...] = (1, 1)  # of the layer, along each axis
+    operation: str = "conv"  # or "conv_transpose", "weight_gradient", "gemm"
+    parts: tuple[Plan, ...] = ()  # of a transposed layer: ordinary ones, one after the other
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     @classmethod
-    def of(cls, problem: Problem, choice: Choice | None = None, **known: Any) -> Plan:
-        """Return the plan of a problem by a choice, with what is ``known`` besides."""
-        layer = problem.layer
-        if choice is not None:
-            chosen = ("algorithm", "tile", "order", "edge", "border", "threads", "sizes")
-            known = {name: getattr(choice, name) for name in chosen} | known
-        of_layer: dict[str, Any] = {"dtype": layer.dtype, "precision": Precision.of(layer.dtype)}
-        return cls(
-            input_shape=problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=problem.output_shape,
-            layout=layer.layout,
-            direct_multiplications=problem.direct_multiplications,
-            stride=layer.stride,
-            **of_layer | known,
-        )
+    def of(cls, offer: Offer) -> Plan:
+        """Return the plan of what a solver offers."""
+        shapes, expected = offer.problem.shapes, offer.predictions
+        fields: dict[str, Any] = {
+            **shapes,
+            "precision": Precision.of(shapes["dtype"]),
+            "algorithm": expected[0].algorithm,
+            "isa": offer.target.name,
+            "threads": offer.threads,
+            "predicted_error": expected[0].error,
+            "predictions": expected,
+            "no_kernel": offer.no_kernel,
+        }
+        return cls(**fields | offer.solver.described(offer))
 
     def __str__(self) -> str:
+        if self.parts:
+            return self._of_parts()
         times = self.direct_multiplications / max(1, self.multiplications)
         rows = [
             ("algorithm", self._algorithm()),
@@ -112,13 +116,26 @@ class Plan:
             rows.append(("with a compiler", self._missed(self.with_compiler)))
         if self.machine:
             rows.append(("machine", self.machine))
-        shapes = (self.input_shape, self.weight_shape, self.output_shape)
-        head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        name = f"conv{len(self.layout) - 2}d"
-        lines = [f"{name} {self.precision.name}; {self.layout}: {head}"]
-        if self.precision.plain:
-            lines = [f"{name} {self.dtype} {self.layout}: {head}"]
-        return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
+        return "\n".join([self._head(), *(f"  {name:<16} {text}" for name, text in rows)])
+
+    def _head(self) -> str:
+        """What is computed, of which arrays."""
+        shapes = [self.input_shape, self.weight_shape, self.output_shape]
+        if self.operation == "weight_gradient":
+            shapes = [shapes[0], shapes[2], shapes[1]]
+        arrays = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
+        rank = f"{len(self.layout) - 2}d" if self.operation.startswith("conv") else ""
+        numbers = f"{self.dtype}" if self.precision.plain else f"{self.precision.name};"
+        return f"{self.operation}{rank} {numbers} {self.layout}: {arrays}"
+
+    def _of_parts(self) -> str:
+        """The same of a transposed layer: how its parts are computed."""
+        calls, stride = _count(len(self.parts), "call"), " x ".join(map(str, self.stride))
+        seconds = 1e3 * self.predictions[0].seconds
+        lines = [f"stride {stride}, {calls}, predicted {seconds:.3g} ms"]
+        for part in dict.fromkeys(map(str, self.parts)):
+            lines += part.splitlines()
+        return "\n  ".join([self._head(), *lines, f"machine {self.machine}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the C as what JSON can hold."""
@@ -127,6 +144,7 @@ class Plan:
             **kept,
             "sizes": dict(self.sizes),
             "predictions": [one._asdict() for one in self.predictions],
+            "parts": [one.to_dict() for one in self.parts],
         }
 
     @property
@@ -140,7 +158,7 @@ class Plan:
         name = self._named(self.algorithm, self.tile)
         if self.variant != self.algorithm:
             name = f"{name}, variant {self.variant}"
-        if self.tile is None:
+        if self.tile is None or self.operation != "conv":
             return name
         if max(self.stride) > 1:
             name = f"{name}, stride {' x '.join(map(str, self.stride))}"
@@ -182,88 +200,6 @@ class Plan:
         if self.order != PROGRAM:
             rows.append(("transforms add", f"row by row, order {self.order}"))
         return [(name, text) for name, text in rows if text is not None]
-
-
-@dataclass(frozen=True)
-class TransposedPlan:
-    """How a transposed problem is computed: by ordinary ones; ``print(plan)`` shows it."""
-
-    input_shape: tuple[int, ...]
-    weight_shape: tuple[int, ...]  # (C, M/groups, KH, KW)
-    output_shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    layout: str
-    dtype: str
-    seconds: float  # predicted, of a call
-    parts: tuple[
-        Plan, ...
-    ]  # of some phases each, all together where filters are as many times more
-
-    @property
-    def algorithm(self) -> str:
-        """What computes the phases."""
-        return self.parts[0].algorithm
-
-    @property
-    def tile(self) -> tuple[int, ...] | None:
-        """Outputs of a tile of one phase; None without tiles."""
-        return self.parts[0].tile
-
-    @property
-    def variant(self) -> str:
-        """Of the kernel of the first part."""
-        return self.parts[0].variant
-
-    @property
-    def precision(self) -> Precision:
-        """The types of numbers."""
-        return self.parts[0].precision
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Scratch memory of the part that needs most; parts run one after the other."""
-        return max(part.workspace_bytes for part in self.parts)
-
-    @property
-    def packed_weight_bytes(self) -> int:
-        """Of all parts."""
-        return sum(part.packed_weight_bytes for part in self.parts)
-
-    @property
-    def predictions(self) -> tuple[Prediction, ...]:
-        """What was expected of the whole call: its seconds, and the error of its worst part."""
-        error = max(part.predicted_error for part in self.parts)
-        first = self.parts[0].predictions[0]
-        return (first._replace(seconds=self.seconds, error=error),)
-
-    @property
-    def multiplications(self) -> int:
-        """Of the whole call."""
-        return sum(part.multiplications for part in self.parts)
-
-    @property
-    def source(self) -> str:
-        """The C of the kernels of all parts, each once."""
-        return "\n".join(dict.fromkeys(part.source for part in self.parts))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the C as what JSON can hold."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {**own, "parts": [part.to_dict() for part in self.parts]}
-
-    def __str__(self) -> str:
-        shapes = (self.input_shape, self.weight_shape, self.output_shape)
-        head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        name = f"conv_transpose{len(self.layout) - 2}d"
-        stride = " x ".join(map(str, self.stride))
-        lines = [
-            f"{name} {self.dtype} {self.layout}: {head}",
-            f"  stride {stride}, {_count(len(self.parts), 'call')}, predicted "
-            f"{1e3 * self.seconds:.3g} ms",
-        ]
-        for part in dict.fromkeys(map(str, self.parts)):
-            lines += [f"  {line}" for line in part.splitlines()]
-        return "\n".join(lines)
 
 
 def _said(measured: MeasuredChoice) -> str:

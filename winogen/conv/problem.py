@@ -296,6 +296,17 @@ class Problem:
         return replace(self.layer.epilogue, add=seams.add > 0, add_after=seams.add_after > 0)
 
     @property
+    def shapes(self) -> dict[str, Any]:
+        """What a plan says of it."""
+        layer, names = self.layer, ("weight_shape", "layout", "dtype", "stride")
+        return {
+            "input_shape": self.input_shape,
+            "output_shape": self.output_shape,
+            "direct_multiplications": self.direct_multiplications,
+            **{name: getattr(layer, name) for name in names},
+        }
+
+    @property
     def folded(self) -> Problem:
         """The problem of the folded layer: see `Layer.folded`. The numbers lie in memory as they
         did. It is what is planned, measured and run; callers know the problem itself.

@@ -8,8 +8,10 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams, wisdom
-from winogen.conv.execute import Call, Environment
+from winogen.conv import arguments, memory, seams
+from winogen.conv.contest import rank
+from winogen.conv.execute import Environment
+from winogen.conv.one_call import OneCall
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import (
@@ -24,10 +26,11 @@ from winogen.conv.quantization import (
     refuse_outputs,
 )
 from winogen.conv.quantization import scale as real_scale
-from winogen.conv.quantized_planner import CallNumbers, QuantizedCandidate, plan_of, ranked
+from winogen.conv.quantized_planner import CallNumbers, QuantizedCall, QuantizedKernels
 from winogen.conv.quantized_tiles import QuantizedTiles
+from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.stock import stock_of
+from winogen.conv.solver import Offer
 from winogen.conv.weighted import SHAPES_KEPT, Weighted
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, Reals
@@ -266,14 +269,11 @@ class QConv2d(Weighted):
 
     def ranked(
         self, input_shape: Any, dtype: str, target: Target, machine: Machine
-    ) -> list[QuantizedCandidate]:
+    ) -> list[OneCall]:
         """Return the ways to compute such inputs on a machine that need not be this one."""
         y_dtype = self._output_dtype(np.dtype(dtype))
-        problem = self._whole(input_shape)
-        numbers = self._numbers(dtype, y_dtype, self._reals)
-        measured = wisdom.current(target)
-        kept_to = stock_of(target)
-        return ranked(problem, self._request, numbers, target, machine, measured, kept_to)
+        query = Query.here(self._whole(input_shape), self._request, target, machine)
+        return rank(QuantizedKernels(self._numbers(dtype, y_dtype, self._reals)), query)
 
     @property
     def packs(self) -> tuple[np.ndarray | None, ...]:
@@ -288,14 +288,13 @@ class QConv2d(Weighted):
     def plan(self, input_shape: Any, dtype: str = "uint8") -> Plan:
         """Return what a call with an input of this shape and dtype does.
 
-        Compiles the kernel and packs the weights if that has not been done yet. Raises InvalidValue
-        for a shape that does not fit the weights, and BuildError.
+        Nothing is compiled. Raises InvalidValue for a shape that does not fit the weights.
         """
         if self._algorithm == "mcmr":
             plan = self._tiled().plan(input_shape)
         else:
-            bound, problem = self.bound(input_shape, dtype), self._layer.problem(input_shape)
-            plan = plan_of(problem, bound.ranked, bound.kernel.source, bound.packed.nbytes)
+            x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+            plan = Plan.of(self._offer(self._whole(input_shape), x_dtype, self._reals))
         return replace(plan, machine=described())
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
@@ -353,11 +352,7 @@ class QConv2d(Weighted):
         known = self._bound.get(key)
         if known is not None:
             return known
-        target = host_target()
-        numbers, measured = self._numbers(x_dtype, y_dtype, reals), wisdom.current(target)
-        kept_to = stock_of(target)
-        ways = ranked(problem, self._request, numbers, target, current(), measured, kept_to)
-        bound = QuantizedCall(ways, Environment.now())
+        bound = self._offer(problem, np.dtype(x_dtype), reals).bind(Environment.now())
         work = bound.work
         with self._lock:
             # Packing depends on the input's zero point, but not on its sizes.
@@ -369,6 +364,11 @@ class QConv2d(Weighted):
                 )
             bound.packed = packed
             return self._keep(key, bound)
+
+    def _offer(self, problem: Problem, x_dtype: np.dtype, reals: Reals | None) -> Offer:
+        numbers = self._numbers(x_dtype.name, self._output_dtype(x_dtype), reals)
+        query = Query.here(problem, self._request, host_target(), current())
+        return QuantizedKernels(numbers).offer(query)
 
     @property
     def _request(self) -> Request:
@@ -390,26 +390,6 @@ class QConv2d(Weighted):
         )
 
 
-class QuantizedCall(Call):
-    """A call for inputs of one shape, bound to its kernel and to packed filters."""
-
-    def __init__(self, ways: list[QuantizedCandidate], environment: Environment):
-        best = ways[0]
-        super().__init__(best.work.spec, best.work, environment, best.seconds)
-        self.ranked = ways
-        self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
-
-    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None = None) -> None:
-        """Compute ``y``; nothing is checked. ``add`` is of its shape."""
-        pointer = self.kernel.pointer
-        arrays = [pointer(x), pointer(self.packed)]
-        if self.work.spec.in_reals:
-            if add is not None and add.strides != y.strides:
-                add = _laid_out_as(y, add)
-            arrays.append(pointer(add))
-        self.run(*arrays, pointer(y))
-
-
 def packs_of(
     filters: QuantizedFilters, scales: Scales | None, slopes: np.ndarray | None, in_reals: bool
 ) -> tuple[np.ndarray | None, ...]:
@@ -419,12 +399,3 @@ def packs_of(
     if scales is None:
         return (*arrays, None)
     return (*arrays, scales.steps, slopes) if in_reals else (*arrays, scales.multiplier)
-
-
-def _laid_out_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return a copy of another array of its shape whose numbers lie as far apart."""
-    last = sum(step * (size - 1) for step, size in zip(array.strides, array.shape))
-    room = memory.empty((last + other.itemsize,), np.dtype(np.uint8), "add")
-    copy = np.ndarray(array.shape, other.dtype, room, strides=array.strides)
-    copy[...] = other
-    return copy

@@ -5,17 +5,25 @@ All ways but Winograd's give the same integers, so that time alone decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
+
+from winogen.conv import contest, memory
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import MeasuredChoice, Missed
-from winogen.conv.plan import Plan, Prediction
-from winogen.conv.planner import ALTERNATIVES
+from winogen.conv.cuts import MeasuredChoice
+from winogen.conv.execute import Call, Environment
+from winogen.conv.one_call import CallSolver, OneCall
+from winogen.conv.plan import ALTERNATIVES, Prediction
 from winogen.conv.problem import Layer, Problem, plane_of
+from winogen.conv.query import Query
 from winogen.conv.request import Request
+from winogen.conv.solver import Offer
+from winogen.conv.stock import Stock
+from winogen.conv.wisdom import NOTHING, Wisdom
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
 from winogen.kernels.quantized import (
     ALGORITHMS,
@@ -26,10 +34,6 @@ from winogen.kernels.quantized import (
 )
 from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Precision, Target
-
-if TYPE_CHECKING:
-    from winogen.conv.stock import Stock
-    from winogen.conv.wisdom import Wisdom
 
 _DEPTHWISE = "depthwise"  # as variants begin whose kernels are of that kind
 _SHORTER = (4, 2, 1)  # vectors of a register block, than `DEPTHWISE_ROWS`
@@ -48,30 +52,6 @@ class CallNumbers:
     reals: Reals | None = None  # what sums go through besides, if that is anything
 
 
-@dataclass(frozen=True)
-class QuantizedCandidate:
-    """A choice with its kernel call, predicted time and workspace."""
-
-    choice: Choice
-    work: QuantizedWork
-    seconds: float
-    measured: MeasuredChoice | None = None  # where it is known from a measurement
-    missed: Missed | None = None  # what would be faster and is not at hand
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Scratch memory of a call."""
-        return self.work.spec.workspace_bytes(self.work)
-
-    def specs(self, problem: Problem) -> list[QuantizedSpec]:
-        """Return the kernel of its call."""
-        return [self.work.spec]
-
-    def works(self, problem: Problem) -> list[QuantizedWork]:
-        """Return its kernel calls, ready to run: one."""
-        return [self.work]
-
-
 def ranked(
     problem: Problem,
     request: Request,
@@ -80,7 +60,7 @@ def ranked(
     machine: Machine | None = None,
     wisdom: Wisdom | None = None,
     stock: Stock | None = None,
-) -> list[QuantizedCandidate]:
+) -> list[OneCall]:
     """Return the ways to compute a problem: first the one to run, then others by predicted time.
 
     What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
@@ -92,45 +72,60 @@ def ranked(
     >>> len(ways), ways[0].choice.variant
     (4, 'im2col_vpdpbusd')
     """
-    machine = machine or Machine()
-    ways = _ranked(problem, request, numbers, target, machine, wisdom)
-    if stock is None:
-        return ways[:ALTERNATIVES]
-    outputs = "sums" if numbers.sums else "bytes"
-    what = f'algorithm "{request.algorithm}" from bytes to {outputs}, {problem.layer.layout}'
-
-    def on(one: Target) -> list[QuantizedCandidate]:
-        if one.name == target.name:
-            return stock.among(problem, ways)
-        return stock.among(problem, _ranked(problem, request, numbers, one, machine))
-
-    found = stock.first(problem, ways, target, on, what)
-    return Missed.told(problem, ways, found, stock)[:ALTERNATIVES]
+    query = Query(problem, request, target, machine or Machine(), wisdom or NOTHING, stock)
+    return contest.rank(QuantizedKernels(numbers), query)[:ALTERNATIVES]
 
 
-def _ranked(
-    problem: Problem,
-    request: Request,
-    numbers: CallNumbers,
-    target: Target,
-    machine: Machine,
-    wisdom: Wisdom | None = None,
-) -> list[QuantizedCandidate]:
-    """All ways on a target."""
-    ways = sorted(
-        (
-            evaluated(problem, choice, numbers, target, machine)
-            for choice in choices(problem.layer, request, target)
-        ),
-        key=lambda way: way.seconds,
-    )
-    entry = wisdom.entry(problem, request, target, applies) if wisdom else None
-    if entry is not None:
-        best = evaluated(problem, entry.choice, numbers, target, machine)
-        seconds = ways[0].seconds / entry.measured.gain
-        best = replace(best, seconds=seconds, measured=entry.measured)
-        ways = [best, *(way for way in ways if way.choice != best.choice)]
-    return ways
+def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+    """Return whether a choice of unknown origin can compute a problem."""
+    plain = replace(choice, cut=None, threads=1, sizes=())
+    able = plain in choices(problem.layer, Request(choice.algorithm), target)
+    if not (able and choice.sizes):
+        return able
+    sizes = dict(choice.sizes)
+    spec = _spec(problem.layer, choice, CallNumbers(), target)
+    return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
+
+
+class QuantizedKernels(CallSolver):
+    """Kernels of 8-bit integers: they give the same integers, so that time alone decides."""
+
+    def __init__(self, numbers: CallNumbers):
+        self._numbers = numbers
+
+    def candidates(self, query: Query) -> list[OneCall]:
+        """Return all algorithms of the request with all instructions of the target."""
+        found = choices(query.problem.layer, query.request, query.target)
+        return [self._evaluated(query, choice) for choice in found]
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        outputs = "sums" if self._numbers.sums else "bytes"
+        name, layout = query.request.algorithm, query.problem.layer.layout
+        return f'algorithm "{name}" from bytes to {outputs}, {layout}'
+
+    def measured(self, query: Query) -> tuple[OneCall, MeasuredChoice] | None:
+        """Return what the wisdom has."""
+        problem, request, target, _, wisdom, _ = query
+        entry = wisdom.entry(problem, request, target, applies)
+        return None if entry is None else (self._evaluated(query, entry.choice), entry.measured)
+
+    def _evaluated(self, query: Query, choice: Choice) -> OneCall:
+        return evaluated(query.problem, choice, self._numbers, query.target, query.machine)
+
+    def bind(self, offer: Offer, environment: Environment) -> QuantizedCall:
+        """Return a call of the best kernel, which lacks packed filters."""
+        return QuantizedCall(offer.candidates, environment)
+
+    def prediction(self, offer: Offer, candidate: OneCall) -> Prediction:
+        """Return what is expected of a call, and its instruction."""
+        usual = super().prediction(offer, candidate)
+        return usual._replace(tag=candidate.work.spec.dot.name)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the choice, the sizes and the C of its kernel."""
+        numbers = Precision("int8", "int8", "int8", "int8", "int32", "int8")
+        return {**super().described(offer), "dtype": "int8", "precision": numbers}
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
@@ -156,23 +151,12 @@ def is_depthwise(layer: Layer) -> bool:
     return layer.groups > 1 and layer.channels == layer.filters == layer.groups
 
 
-def applies(choice: Choice, problem: Problem, target: Target) -> bool:
-    """Return whether a choice of unknown origin can compute a problem."""
-    plain = replace(choice, cut=None, threads=1, sizes=())
-    able = plain in choices(problem.layer, Request(choice.algorithm), target)
-    if not (able and choice.sizes):
-        return able
-    sizes = dict(choice.sizes)
-    spec = _spec(problem.layer, choice, CallNumbers(), target)
-    return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
-
-
 def evaluated(
     problem: Problem, choice: Choice, numbers: CallNumbers, target: Target, machine: Machine
-) -> QuantizedCandidate:
+) -> OneCall:
     """Return a choice with its kernel call and its predicted time."""
     work = work_of(problem, choice, numbers, target, machine)
-    return QuantizedCandidate(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
+    return OneCall(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
 
 
 def work_of(
@@ -235,27 +219,29 @@ def _cut(work: QuantizedWork, cut: Cut) -> QuantizedWork:
     return replace(work, block=(rows, work.output_size[1] if work.depthwise else cols))
 
 
-def plan_of(
-    problem: Problem, ways: list[QuantizedCandidate], source: str, packed_bytes: int
-) -> Plan:
-    """Return the description of what runs: the first of all ways."""
-    best = ways[0]
-    return Plan.of(
-        problem,
-        best.choice,
-        dtype="int8",
-        precision=Precision("int8", "int8", "int8", "int8", "int32", "int8"),
-        variant=best.choice.variant,
-        isa=best.work.spec.target.name,
-        workspace_bytes=best.workspace_bytes,
-        packed_weight_bytes=packed_bytes,
-        multiplications=best.work.products,
-        predicted_error=0.0,
-        measured=best.measured,
-        with_compiler=best.missed,
-        predictions=tuple(
-            Prediction(way.seconds, 0.0, way.choice.algorithm, None, way.work.spec.dot.name)
-            for way in ways
-        ),
-        source=source,
-    )
+class QuantizedCall(Call):
+    """A call for inputs of one shape, bound to its kernel and to packed filters."""
+
+    def __init__(self, ranked: Sequence[OneCall], environment: Environment):
+        best = ranked[0]
+        super().__init__(best.work.spec, best.work, environment, best.seconds)
+        self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None = None) -> None:
+        """Compute ``y``; nothing is checked. ``add`` is of its shape."""
+        pointer = self.kernel.pointer
+        arrays = [pointer(x), pointer(self.packed)]
+        if self.work.spec.in_reals:
+            if add is not None and add.strides != y.strides:
+                add = _laid_out_as(y, add)
+            arrays.append(pointer(add))
+        self.run(*arrays, pointer(y))
+
+
+def _laid_out_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return a copy of another array of its shape whose numbers lie as far apart."""
+    last = sum(step * (size - 1) for step, size in zip(array.strides, array.shape))
+    room = memory.empty((last + other.itemsize,), np.dtype(np.uint8), "add")
+    copy = np.ndarray(array.shape, other.dtype, room, strides=array.strides)
+    copy[...] = other
+    return copy

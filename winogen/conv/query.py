@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from winogen.conv import wisdom as measurements
-from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock, stock_of
 from winogen.conv.wisdom import NOTHING, Wisdom
@@ -15,7 +14,7 @@ from winogen.records import Machine, Target
 class Query(NamedTuple):
     """All that the ranking of the ways to compute a problem follows from; hashable."""
 
-    problem: Problem
+    problem: Any  # a `Problem`, or one of another kind that has `shapes`
     request: Request
     target: Target
     machine: Machine
@@ -25,7 +24,7 @@ class Query(NamedTuple):
     @classmethod
     def here(
         cls,
-        problem: Problem,
+        problem: Any,
         request: Request,
         target: Target,
         machine: Machine,

@@ -22,7 +22,7 @@ import numpy as np
 
 from winogen import resources
 from winogen.codegen.render import renderer_digest
-from winogen.conv import planner, wisdom
+from winogen.conv import accuracy, wisdom
 from winogen.conv.cuts import Candidate, MeasuredChoice, Missed, evaluate
 from winogen.conv.query import Query
 from winogen.records import Target
@@ -72,7 +72,7 @@ def _record(query: Query, candidate: Candidate) -> dict[str, Any]:
     problem, request, target, *_ = query
     own, error = candidate.target or target, None
     if not request.asks_for_tiles:  # else nobody has predicted it yet
-        error = planner.predicted_error(problem.layer, candidate.choice, own)
+        error = accuracy.predicted_error(problem.layer, candidate.choice, own)
     return {
         "choice": wisdom.encoded(candidate.choice),
         "target": own.name,
@@ -101,7 +101,7 @@ def _recalled(key: str, query: Query) -> list[Candidate] | None:
         return None
     for record, one, error in zip(records, found, errors):
         if error is not None:
-            planner.recall_error(problem.layer, one.choice, targets[record["target"]], error)
+            accuracy.recall_error(problem.layer, one.choice, targets[record["target"]], error)
     return found
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Sizes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.kernels import FFT, algorithms, algorithms_beside, general, is_tiled
+from winogen.kernels import algorithms, algorithms_beside, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
-from winogen.records import AXES, COMPUTED_TYPES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
+from winogen.records import AXES, FILTER_TYPES, PRODUCT_TYPES, Points, Precision
 from winogen.typing import Edge
+
+if TYPE_CHECKING:
+    from winogen.conv.solver import Solver
 
 EDGES: tuple[Edge, ...] = get_args(Edge)
 MOST_POINTS = 18  # of a tile by default; programs of larger ones take minutes to find
@@ -72,10 +75,9 @@ class Request:
     @classmethod
     def from_options(cls, layer: Layer, options: Options) -> Request:
         """The same, of options that also say what is computed."""
-        names = "auto", *algorithms_beside(options.algorithm), FFT
-        algorithm = arguments.choice("algorithm", options.algorithm, names)
-        if algorithm == FFT:
-            check_fft(layer)
+        algorithm, solver = _named(options.algorithm)
+        if solver is not None:
+            solver.check(layer)
         elif algorithm != "auto":
             _check_rank(layer, algorithm)
         request = cls(
@@ -89,7 +91,7 @@ class Request:
             **_numbers(layer, algorithm, options),
         )
         tiles = {name: getattr(options, name) for name in ("tile", "points", "moduli", "order")}
-        if algorithm == FFT or (algorithm != "auto" and not is_tiled(algorithm)):
+        if solver is not None or (algorithm != "auto" and not is_tiled(algorithm)):
             for name, value in tiles.items():
                 if value is not None:
                     raise InvalidValue(
@@ -144,13 +146,14 @@ def _check_rank(layer: Layer, algorithm: str) -> None:
         )
 
 
-def check_fft(layer: Layer) -> None:
-    """Raise Unsupported for arrays that have no Fourier transforms."""
-    if layer.dtype not in COMPUTED_TYPES:
-        raise Unsupported(
-            f'algorithm: got "{FFT}" with {layer.dtype} arrays; allowed: arrays of '
-            f"{' or '.join(COMPUTED_TYPES)}, or algorithm auto, direct"
-        )
+def _named(name: Any) -> tuple[str, Solver | None]:
+    """An algorithm that exists, and its solver if that is one without kernels."""
+    from winogen.conv.solvers import solvers  # who read requests
+
+    others = {one.algorithm: one for one in solvers() if one.algorithm}
+    names = "auto", *algorithms_beside(name), *others
+    algorithm = arguments.choice("algorithm", name, names)
+    return algorithm, others.get(algorithm)
 
 
 def _limit(value: Any) -> int | None:

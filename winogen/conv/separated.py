@@ -7,23 +7,42 @@ passes lies a map with the outputs' rows and the input's columns.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.conv import memory, planner, separable
+from winogen.conv import memory, separable
 from winogen.conv.executable import Arrays, Executable, Kept
+from winogen.conv.execute import Environment
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.query import Query
+from winogen.conv.request import Request
+from winogen.conv.solver import Offer, Solver, chosen
+from winogen.errors import InvalidValue
 from winogen.records import Axis, Epilogue
+
+
+class TwoPassesCandidate(NamedTuple):
+    """Two passes instead of one, and how far the filters are from products of both."""
+
+    columns: Offer
+    rows: Offer
+    distance: float
+
+    @property
+    def seconds(self) -> float:
+        """Predicted, of both."""
+        return self.columns.prediction.seconds + self.rows.prediction.seconds
 
 
 class Separated(Executable):
     """A problem bound to two others."""
 
-    def __init__(self, whole: Executable, columns: Executable, rows: Executable, distance: float):
-        super().__init__(whole.problem, whole.target, (*columns.calls, *rows.calls))
-        self._whole, self._passes, self._distance = whole, (columns, rows), distance
+    def __init__(self, offer: Offer, columns: Executable, rows: Executable):
+        super().__init__(offer, (*columns.calls, *rows.calls))
+        self._passes = columns, rows
         self.workspace_bytes = columns.output_bytes + max(
             one.workspace_bytes for one in self._passes
         )
@@ -48,40 +67,67 @@ class Separated(Executable):
         first.run_at(columns, addresses[0], 0, 0, 0, 0, at)
         second.run_at(rows, at, *addresses[1:])
 
-    def plan(self) -> Plan:
-        """Return the description of what `run` does."""
-        whole, (columns, rows) = self._whole.plan(), (one.plan() for one in self._passes)
-        seconds = columns.predictions[0].seconds + rows.predictions[0].seconds
-        error = columns.predicted_error + rows.predicted_error + self._distance
-        algorithms = dict.fromkeys((columns.algorithm, rows.algorithm))
-        sources = dict.fromkeys(one.source for one in (columns, rows) if one.source)
-        kernel = "x".join(map(str, self.problem.layer.kernel))
+
+class TwoPasses(Solver):
+    """One pass along each axis, for filters that are a column times a row."""
+
+    def looked(self, layer: Layer, request: Request, weight: np.ndarray) -> Request:
+        """Return the request with how far the filters are from such products."""
+        return replace(request, separable=separable.distance(layer, request, weight))
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
+        """Return both passes as they are planned by themselves; None where none are."""
+        problem, request, distance = query.problem, query.request, query.request.separable
+        if distance is None or best is None:
+            return None
+        first, second = passes_of(problem)
+        limit = request.workspace_limit
+        if limit is not None:
+            limit -= prod(first.output_shape) * problem.layer.itemsize
+            if limit <= 0:
+                return None
+        asked = Request(threads=request.threads, tolerance=request.tolerance, workspace_limit=limit)
+        try:
+            columns, rows = (
+                chosen(query._replace(problem=one, request=asked)) for one in (first, second)
+            )
+        except InvalidValue:  # within the limits there is no such way
+            return None
+        threads = max(columns.threads, rows.threads)
+        found = TwoPassesCandidate(columns, rows, distance)
+        return Offer(self, query, best.target, [found], threads, best, best.no_kernel)
+
+    def alone(self, offer: Offer) -> float:
+        """Return the seconds of both passes on one thread."""
+        return sum(one.solver.alone(one) for one in (offer.best.columns, offer.best.rows))
+
+    def bind(self, offer: Offer, environment: Environment) -> Separated:
+        """Return both passes bound to what computes them."""
+        return Separated(
+            offer, offer.best.columns.bind(environment), offer.best.rows.bind(environment)
+        )
+
+    def prediction(self, offer: Offer, candidate: TwoPassesCandidate) -> Prediction:
+        """Return what is expected of both."""
+        both = candidate.columns.prediction, candidate.rows.prediction
+        error = sum(one.error for one in both) + candidate.distance
+        return Prediction(candidate.seconds, error, "two passes", None, "")
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return what both passes are computed by."""
+        columns, rows = both = [Plan.of(one) for one in offer.best[:2]]
         passes = " then ".join(
-            f"{'x'.join(map(str, one.weight_shape[2:]))} by {one.variant}"
-            for one in (columns, rows)
+            f"{'x'.join(map(str, one.weight_shape[2:]))} by {one.variant}" for one in both
         )
-        return replace(
-            whole,
-            algorithm=" and ".join(algorithms),
-            variant=f"{kernel} in two passes: {passes}",
-            tile=None,
-            points=None,
-            moduli=None,
-            threads=max(columns.threads, rows.threads),
-            workspace_bytes=self.workspace_bytes,
-            packed_weight_bytes=columns.packed_weight_bytes + rows.packed_weight_bytes,
-            multiplications=columns.multiplications + rows.multiplications,
-            predicted_error=error,
-            sizes=(),
-            measured=None,
-            with_compiler=None,
-            predictions=(
-                Prediction(seconds, error, "two passes", None, ""),
-                *whole.predictions[: planner.ALTERNATIVES - 1],
-            ),
-            source="\n".join(sources),
-            rim_source=None,
-        )
+        between = prod(columns.output_shape) * offer.problem.layer.itemsize
+        return {
+            "algorithm": " and ".join(dict.fromkeys(one.algorithm for one in both)),
+            "variant": f"{'x'.join(map(str, offer.problem.layer.kernel))} in two passes: {passes}",
+            "workspace_bytes": between + max(one.workspace_bytes for one in both),
+            "packed_weight_bytes": columns.packed_weight_bytes + rows.packed_weight_bytes,
+            "multiplications": columns.multiplications + rows.multiplications,
+            "source": "\n".join(dict.fromkeys(one.source for one in both if one.source)),
+        }
 
 
 class _PassWeights(dict):

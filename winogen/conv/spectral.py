@@ -17,11 +17,15 @@ import numpy as np
 from winogen.conv import fourier, memory
 from winogen.conv.epilogue import finished
 from winogen.conv.executable import Arrays, Executable, Kept
-from winogen.conv.fourier import AxisBlocks, FourierWay
-from winogen.conv.plan import Plan, Prediction
-from winogen.conv.problem import Problem
+from winogen.conv.execute import Environment
+from winogen.conv.fourier import AxisBlocks, FourierCandidate
+from winogen.conv.plan import Prediction
+from winogen.conv.problem import Layer
+from winogen.conv.query import Query
+from winogen.conv.solver import Offer, Solver
+from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels import FFT
-from winogen.records import Axis, Target
+from winogen.records import COMPUTED_TYPES, Axis
 
 # Before numpy 2, transforms take no array for their result and are always of float64.
 _IN_PLACE = int(np.__version__.split(".")[0]) >= 2
@@ -31,18 +35,10 @@ Run = tuple[slice, slice]  # of a tile and a map
 class Spectral(Executable):
     """A problem bound to its tiles: packed filters are transformed ones."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        way: FourierWay,
-        threads: int,
-        target: Target,
-        others: tuple[Prediction, ...] = (),
-        no_kernel: str = "",
-    ):
-        super().__init__(problem, target)
-        self.way = way
-        self._others, self._no_kernel = others, no_kernel
+    def __init__(self, offer: Offer):
+        super().__init__(offer)
+        problem, self.way = offer.problem, offer.best
+        way = self.way
         self._complex = np.result_type(self.dtype, np.complex64)
         mode, sizes = problem.layer.padding_mode, zip(problem.layer.axes, problem.size, way.axes)
         # Along each axis, for each tile: the runs of the map that it reads.
@@ -57,7 +53,7 @@ class Spectral(Executable):
             for along, axis, count in zip(way.axes, problem.layer.axes, problem.output_size)
         ]
         self._jobs = list(self._pieces())
-        self.threads = max(1, min(threads, len(self._jobs)))
+        self.threads = offer.threads
         self._shapes = fourier.buffers(problem, way.lengths, way.maps, way.tiles)
         self._bytes = fourier.bytes_of(self._shapes, problem.layer.itemsize)
         self.workspace_bytes = sum(self._bytes.values()) * self.threads
@@ -137,29 +133,6 @@ class Spectral(Executable):
         size = prod(shape) * self.dtype.itemsize
         raw = memoryview((ctypes.c_ubyte * size).from_address(address))
         return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(shape)
-
-    def plan(self) -> Plan:
-        """Return the description of what `run` does."""
-        problem, layer, way = self.problem, self.problem.layer, self.way
-        error = fourier.predicted_error(problem, way.lengths)
-        tiles = problem.batch * prod(axis.tiles for axis in way.axes)
-        jobs = len(self._jobs)
-        seconds = way.seconds * -(-jobs // self.threads) / max(1, jobs)
-        return Plan.of(
-            problem,
-            algorithm=FFT,
-            variant=f"{FFT} of {' x '.join(map(str, way.lengths))}",
-            isa=self.target.name,
-            threads=self.threads,
-            workspace_bytes=self.workspace_bytes,
-            packed_weight_bytes=fourier.spectra_bytes(problem, way.lengths),
-            # Complex products, of four multiplications each.
-            multiplications=4 * tiles * prod(way.spectrum) * prod(layer.weight_shape[:2]),
-            predicted_error=error,
-            predictions=(Prediction(seconds, error, FFT, None, ""), *self._others),
-            source="",
-            no_kernel=self._no_kernel,
-        )
 
     def _planes(self, array: np.ndarray) -> np.ndarray:
         """A view (N, C, …) of an array in the layer's layout."""
@@ -271,6 +244,72 @@ class Spectral(Executable):
         lines = real.reshape(-1)[: prod(shape)].reshape(shape)
         _transform(np.fft.irfft, spectra, lines, -1, n=width)
         finish(lines[..., columns], image, filters, outputs)
+
+
+class Fourier(Solver):
+    """Fourier transforms: for large kernels, and where no kernel in C is at hand."""
+
+    algorithm = FFT
+    # Its model knows a machine by its record alone.
+    safety = 1.2
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
+        """Return the fastest tiles; of small kernels if nothing else computes them."""
+        problem, request, target, machine, _, stock = query
+        asked, reason = request.algorithm == FFT, ""
+        if asked:
+            self.check(problem.layer)
+        else:
+            measured = best is not None and getattr(best.best, "measured", None)
+            small = best is not None and not fourier.is_large(problem)
+            if small or measured or not fourier.computes(problem, request):
+                return None
+        try:
+            if best is None:
+                found = fourier.checked(problem, request, machine)
+                reason = "" if asked or stock is None else stock.reason
+            else:
+                limit = request.workspace_limit
+                found = fourier.fastest(problem, machine, limit, request.threads)
+        except InvalidValue:
+            if asked:
+                raise
+            return None
+        threads = max(1, min(request.threads, fourier.jobs(problem, found)))
+        return Offer(self, query, target, [found], threads, best, reason)
+
+    def bind(self, offer: Offer, environment: Environment) -> Spectral:
+        """Return it bound to its tiles."""
+        return Spectral(offer)
+
+    def prediction(self, offer: Offer, candidate: FourierCandidate) -> Prediction:
+        """Return what is expected of all threads."""
+        jobs = fourier.jobs(offer.problem, candidate)
+        seconds = candidate.seconds * -(-jobs // offer.threads) / max(1, jobs)
+        error = fourier.predicted_error(offer.problem, candidate.lengths)
+        return Prediction(seconds, error, FFT, None, "")
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return its tiles, and what they take."""
+        problem, found = offer.problem, offer.best
+        tiles = problem.batch * prod(axis.tiles for axis in found.axes)
+        pairs = prod(problem.layer.weight_shape[:2])
+        return {
+            "variant": f"{FFT} of {' x '.join(map(str, found.lengths))}",
+            "workspace_bytes": found.workspace_bytes * offer.threads,
+            "packed_weight_bytes": fourier.spectra_bytes(problem, found.lengths),
+            # Complex products, of four multiplications each.
+            "multiplications": 4 * tiles * prod(found.spectrum) * pairs,
+            "source": "",
+        }
+
+    def check(self, layer: Layer) -> None:
+        """Raise Unsupported for arrays that have no Fourier transforms."""
+        if layer.dtype not in COMPUTED_TYPES:
+            raise Unsupported(
+                f'algorithm: got "{FFT}" with {layer.dtype} arrays; allowed: arrays of '
+                f"{' or '.join(COMPUTED_TYPES)}, or algorithm auto, direct"
+            )
 
 
 def _transform(

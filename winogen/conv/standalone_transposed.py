@@ -13,6 +13,7 @@ from winogen.conv.choice import multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.options import Options
 from winogen.conv.problem import Seams, plane_of
+from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.standalone import ENDS, computed_by
 from winogen.conv.stock import only
@@ -89,9 +90,9 @@ def _calls(
     problem: TransposedProblem, seams: Seams, target: Target
 ) -> tuple[KernelSpec, list[_PartCall]]:
     """The kernel, and the calls of the best way that one kernel computes."""
-    found = ways(problem, seams, target, Machine())
+    found = ways(Query(problem, Request(), target, Machine()), seams)
     refused: InvalidValue | None = None
-    for parts, request in found:
+    for parts, request, _ in found:
         try:
             spec, calls = _on_one_kernel(requests(parts, request), target)
             _check_memory(calls, request)

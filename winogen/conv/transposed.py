@@ -14,20 +14,21 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, planner, wisdom
-from winogen.conv.binding import prepare
+from winogen.conv import arguments, memory
+from winogen.conv.contest import Contest, judged
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.options import Options
 from winogen.conv.phases import joined_weight, ordinary, phase_weight
-from winogen.conv.plan import TransposedPlan
+from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Seams
+from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.stock import Stock, stock_of
+from winogen.conv.solver import Offer, Solver
+from winogen.conv.solvers import chosen
 from winogen.conv.tolerance import Tolerance
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
 from winogen.conv.weighted import WeightedFloats
-from winogen.conv.wisdom import Wisdom
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
@@ -35,25 +36,104 @@ from winogen.toolchain.machine import current, described
 from winogen.typing import Array, IntOrInts, NDArray
 
 
-class TransposedWay(NamedTuple):
-    """A transposed problem bound to kernels: all its parts."""
+class Phased(NamedTuple):
+    """Parts that make up a transposed problem, what is asked of them, and what is offered."""
 
-    problem: TransposedProblem
-    parts: tuple[tuple[Part, Prepared], ...]
+    parts: list[Part]
+    request: Request
+    offers: list[Offer]
 
     @property
     def seconds(self) -> float:
-        """Predicted, of a call."""
-        return sum(prepared.ranked[0].seconds for _, prepared in self.parts)
+        """Predicted, on one thread, so that results do not depend on how many there are."""
+        return sum(one.solver.alone(one) for one in self.offers)
 
 
-class _Prospect(NamedTuple):
-    """A way before anything is compiled."""
+class TransposedWay(NamedTuple):
+    """A transposed problem bound to kernels: all its parts."""
 
-    seconds: float  # on one thread, so that results do not depend on how many there are
-    error: float
-    parts: list[Part]
-    request: Request
+    offer: Offer
+    parts: tuple[tuple[Part, Prepared], ...]
+
+
+class TransposedSolver(Contest[Phased], Solver):
+    """Ordinary convolutions whose outputs lie apart; ``seams``: of the arrays of all of them."""
+
+    def __init__(self, seams: Seams):
+        self._seams = seams
+
+    def offer(self, query: Query, best: Offer | None = None) -> Offer:
+        """Return the best parts, and others that are accurate enough."""
+        found = ways(query, self._seams)
+        return Offer(self, query, query.target, found, found[0].offers[0].threads)
+
+    def bind(self, offer: Offer, environment: Environment) -> TransposedWay:
+        """Return all parts bound to kernels."""
+        bound = [one.bind(environment) for one in offer.best.offers]
+        return TransposedWay(offer, tuple(zip(offer.best.parts, bound)))
+
+    def candidates(self, query: Query) -> list[Phased]:
+        """Return the phases of a plane together, by tiles or as one product, and each alone.
+
+        Raises what the last of them raises if none keeps to the limits, or is at hand.
+        """
+        found, refused, layer = [], None, query.problem.layer
+        lanes = Precision.of(layer.sample.dtype).lanes(query.target.vector_bytes)
+        together = query.problem.together(self._seams, lanes)
+        for parts, request in (
+            (together, layer.together),
+            (together, layer.alone if layer.one_tap_each else None),
+            (query.problem.apart(self._seams), layer.alone),
+        ):
+            if request is None:
+                continue
+            try:
+                offers = [
+                    chosen(query._replace(problem=part.problem, request=own))
+                    for part, own in requests(parts, request)
+                ]
+                found.append(Phased(parts, request, offers))
+            except (InvalidValue, CompilerNotFound) as error:
+                refused = error
+        if refused and not found:
+            raise refused
+        return found
+
+    def wanted(self, query: Query) -> str:
+        """Return in words what a stock may lack."""
+        return "transposed layer"
+
+    def fitting(self, query: Query, candidates: list[Phased]) -> list[Phased]:
+        """Return all, whose parts are at hand."""
+        return candidates
+
+    def tolerance(self, query: Query, fitting: Sequence[Phased]) -> Tolerance:
+        """Return that of the layer."""
+        return Tolerance.of(query.problem.layer.sample, fitting[0].request.tolerance)
+
+    def error(self, query: Query, candidate: Phased) -> float:
+        """Return that of the worst part."""
+        return max(one.prediction.error for one in candidate.offers)
+
+    def prediction(self, offer: Offer, candidate: Phased) -> Prediction:
+        """Return what is expected of the whole call."""
+        seconds = sum(one.best.seconds for one in candidate.offers)
+        error = self.error(offer.query, candidate)
+        return candidate.offers[0].prediction._replace(seconds=seconds, error=error)
+
+    def described(self, offer: Offer) -> dict[str, Any]:
+        """Return the plans of all parts; the first says what computes them."""
+        parts = tuple(map(Plan.of, offer.best.offers))
+        alike = "variant tile points moduli order edge border isa precision sizes".split()
+        return {
+            **{name: getattr(parts[0], name) for name in alike},
+            "workspace_bytes": max(one.workspace_bytes for one in parts),  # one after the other
+            "packed_weight_bytes": sum(one.packed_weight_bytes for one in parts),
+            "multiplications": sum(one.multiplications for one in parts),
+            "source": "\n".join(dict.fromkeys(one.source for one in parts)),
+            "operation": "conv_transpose",
+            "parts": parts,
+        }
 
 
 @remembered(256)
@@ -65,86 +145,23 @@ def _way(
     environment: Environment,
 ) -> TransposedWay:
     """The way by which a problem is computed, bound to kernels."""
-    asked = ways(problem, seams, target, machine, wisdom.current(target), stock_of(target))
-    for number, (parts, request) in enumerate(asked, 1):
-        try:
-            bound = []
-            for part, own in requests(parts, request):
-                prepared = prepare(part.problem, own, target, machine, environment)
-                assert isinstance(prepared, Prepared)  # kernels are what requests here name
-                bound.append((part, prepared))
-            return TransposedWay(problem, tuple(bound))
-        except InvalidValue:  # another way may keep to the limits
-            if number == len(asked):
-                raise
-    raise AssertionError("no way was asked for")
+    query = Query.here(problem, Request(), target, machine)
+    found: TransposedWay = TransposedSolver(seams).offer(query).bind(environment)
+    return found
 
 
-def ways(
-    problem: TransposedProblem,
-    seams: Seams,
-    target: Target,
-    machine: Machine,
-    known: Wisdom | None = None,
-    stock: Stock | None = None,
-) -> list[tuple[list[Part], Request]]:
-    """Return the ways to compute a problem, the best first: with the phases of a plane together, by
-    tiles or as one product, or each alone.
+def ways(query: Query, seams: Seams) -> list[Phased]:
+    """Return the ways to compute a `TransposedProblem`, the best first.
 
-    Which is best is predicted, with what is ``known`` by measurements, and plans that keep to a
-    ``stock``.
+    Which is best is predicted, with what is known by measurements, and plans that keep to a stock.
     """
-    layer = problem.layer
-    lanes = Precision.of(layer.sample.dtype).lanes(target.vector_bytes)
-    together = problem.together(seams, lanes)
-    asked = [
-        (parts, request)
-        for parts, request in (
-            (together, layer.together),
-            (together, layer.alone if layer.one_tap_each else None),
-            (problem.apart(seams), layer.alone),
-        )
-        if request is not None
-    ]
-    return _by_preference(layer, asked, target, machine, known, stock) if len(asked) > 1 else asked
+    return judged(TransposedSolver(seams), query)
 
 
 def requests(parts: list[Part], request: Request) -> list[tuple[Part, Request]]:
     """What is asked of each part: of those that see no input just to be computed."""
     simple = Request("direct", threads=request.threads, workspace_limit=request.workspace_limit)
     return [(part, simple if part.weight == ("none",) else request) for part in parts]
-
-
-def _by_preference(
-    layer: TransposedLayer,
-    asked: list[tuple[list[Part], Request]],
-    target: Target,
-    machine: Machine,
-    known: Wisdom | None,
-    stock: Stock | None,
-) -> list[tuple[list[Part], Request]]:
-    """The ways in the order that `planner.ranked` has for candidates: by time and by error."""
-    found: list[_Prospect] = []
-    for parts, request in asked:
-        seconds = error = 0.0
-        try:
-            for part, own in requests(parts, replace(request, threads=1)):
-                best, *_ = planner.ranked(part.problem, own, target, machine, 1, known, stock)
-                seconds += best.seconds
-                wrong = planner.predicted_error(
-                    part.problem.layer, best.choice, best.target or target
-                )
-                error = max(error, wrong)
-        except (InvalidValue, CompilerNotFound):  # it keeps to no limit, or is not at hand
-            continue
-        found.append(_Prospect(seconds, error, parts, request))
-    if not found:
-        return asked  # whose last says what is wrong
-    found.sort(key=lambda way: way.seconds)
-    rule = Tolerance.of(layer.sample, found[0].request.tolerance)
-    first = rule.best(found, lambda way: way.error)
-    others = [way for way in found if rule.allows(way.error) and way is not first]
-    return [(way.parts, way.request) for way in (first, *others)]
 
 
 class TransposedConvolution(WeightedFloats):
@@ -207,23 +224,16 @@ class TransposedConvolution(WeightedFloats):
         input_shape: tuple[int, ...] | list[int],
         output_size: Sequence[int] | None = None,
         dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
-    ) -> TransposedPlan:
+    ) -> Plan:
         """Return what a call with an input of this shape does; see `winogen.Conv2d.plan`."""
         layer = self._named(dtype)._layer
-        problem = layer.problem(input_shape, output_size)
-        sample = layer.sample
-        way = self._planned(problem, Seams(sample.channels, sample.filters))
-        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
-        plans = tuple(replace(one.plan(), machine=described()) for _, one in way.parts)
-        return TransposedPlan(
-            problem.input_shape, shape, problem.output_shape, layer.stride,
-            sample.layout, sample.dtype, way.seconds, plans,
-        )  # fmt: skip
+        seams = Seams(layer.sample.channels, layer.sample.filters)
+        way = self._planned(layer.problem(input_shape, output_size), seams)
+        return replace(Plan.of(way.offer), machine=described())
 
     def __repr__(self) -> str:
-        sample, name = self._layer.sample, type(self).__name__
-        shape = (sample.channels, sample.filters // sample.groups, *sample.kernel)
-        return f"<{name} weight {shape} {sample.dtype}>"
+        name, sample = type(self).__name__, self._layer.sample
+        return f"<{name} weight {self._layer.weight_shape} {sample.dtype}>"
 
     _STATE = ("_layer", "_dtype", "_weight", "_bias", "_slopes")
 

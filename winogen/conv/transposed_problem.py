@@ -87,6 +87,12 @@ class TransposedLayer:
         return cls(sample, stride, ends, dilation, padded, *ways)
 
     @property
+    def weight_shape(self) -> Sizes:
+        """(C, M/groups, KH, KW), with the taps of each axis."""
+        sample = self.sample
+        return (sample.channels, sample.filters // sample.groups, *sample.kernel)
+
+    @property
     def one_tap_each(self) -> bool:
         """Whether each phase of a plane has one tap, so that all phases are filters of a product
         that computes nothing in vain.
@@ -211,6 +217,19 @@ class TransposedProblem:
         inputs and taps of each axis. Those for outputs that padding leaves out count, too.
         """
         return self.batch * prod(self.size) * prod(self.layer.sample.weight_shape)
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """What a plan says of it."""
+        return {
+            "input_shape": self.input_shape,
+            "weight_shape": self.layer.weight_shape,
+            "output_shape": self.output_shape,
+            "layout": self.layer.sample.layout,
+            "dtype": self.layer.sample.dtype,
+            "stride": self.layer.stride,
+            "direct_multiplications": self.direct_multiplications,
+        }
 
     def output_shape_of(self, channels: int) -> Sizes:
         """The same with other channels."""

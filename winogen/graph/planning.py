@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from winogen.conv import arguments
+from winogen.conv.one_call import OneCall
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
-from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
 from winogen.conv.stock import only
 from winogen.errors import CompilerNotFound, InvalidValue
@@ -320,7 +320,7 @@ def bytes_of(op: QConv, settings: Settings) -> QConv2d:
     return QConv2d(op.weight, op.bias, **options)
 
 
-def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[QuantizedCandidate]:
+def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[OneCall]:
     """Return the ways to compute it for inputs of this shape (N, C, H, W), the fastest first."""
     conv = bytes_of(op, settings)
     return conv.ranked(shape, op.x_dtype, settings.target, settings.machine)

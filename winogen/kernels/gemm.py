@@ -209,6 +209,14 @@ class GemmWork:
         """Multiplications."""
         return self.m * self.n * self.k
 
+    def cycles(self, machine: Machine) -> float:
+        """Return the cycles that its multiply-adds take at least, or reading and writing arrays."""
+        rows = round_up(self.m, self.spec.tuning.rows)
+        steps = rows * round_up(self.n, self.lanes) // self.lanes * self.k
+        size = self.itemsize * (self.m * self.k + self.k * self.n + self.m * self.n)
+        busy = steps / machine.vectors_per_cycle / self.threads
+        return max(busy, size / float(machine.read_rate(size)))
+
     @property
     def non_temporal(self) -> bool:
         """Whether outputs are stored past the caches, where they begin at cache lines."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from winogen.kernels.count import Demand, Move, Stages
 from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
@@ -104,7 +104,6 @@ class GradientSpec(Spec):
         return {
             **dict(zip(("input", "grad"), strides)),
             **dict(zip(("input_numbers", "grad_numbers"), numbers)),
-            "packed_bytes": 0,
             **work.steps,
         }
 
@@ -126,6 +125,7 @@ class GradientWork:
     padding: tuple[int, int]  # top, left
     around: tuple[int, int]  # channels of the arrays whose slices x and dy are
     threads: int = 1
+    packed_bytes: ClassVar[int] = 0
 
     @property
     def lanes(self) -> int:

@@ -7,12 +7,12 @@ from statistics import median
 import numpy as np
 
 from winogen.conv import Conv2d
-from winogen.conv.binding import chosen
-from winogen.conv.execute import Environment, predictions, remembered
+from winogen.conv.execute import Environment, remembered
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Layer
+from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.spectral import Spectral
+from winogen.conv.solvers import chosen
 from winogen.lowrank.form import Form, axes_of
 from winogen.records import Axis, Machine, Target
 from winogen.tasks.turns import clock_of, in_turns
@@ -38,11 +38,7 @@ def _predicted(
     layer: Layer, request: Request, shape: tuple[int, ...], target: Target, machine: Machine,
     environment: Environment,
 ) -> Prediction:  # fmt: skip
-    problem = layer.problem(shape)
-    found = chosen(problem, request, target, machine)
-    if isinstance(found, Spectral):
-        return found.plan().predictions[0]
-    return predictions(layer, found, target)[0]
+    return chosen(Query.here(layer.problem(shape), request, target, machine)).prediction
 
 
 def measured(

@@ -19,6 +19,7 @@ from winogen.conv import arguments, wisdom
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import MeasuredChoice
 from winogen.conv.problem import Seams
+from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.transposed import ways
 from winogen.conv.transposed_problem import TransposedProblem
@@ -137,7 +138,8 @@ def _parts(
     sample, problem = described.sample, layer.posed(layout)
     assert isinstance(problem, TransposedProblem)
     problem = replace(problem, layer=described)
-    for parts, request in ways(problem, Seams(sample.channels, sample.filters), target, machine):
+    seams = Seams(sample.channels, sample.filters)
+    for parts, request, _ in ways(Query(problem, Request(), target, machine), seams):
         for part in parts:
             kind, *taps = part.weight
             place = ",".join(map(str, part.first[: len(taps)]))

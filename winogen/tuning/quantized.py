@@ -11,10 +11,11 @@ import numpy as np
 from winogen.conv import memory, quantized_planner
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.execute import Environment
+from winogen.conv.one_call import OneCall
 from winogen.conv.problem import Problem
 from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.quantized import QuantizedCall, packs_of
-from winogen.conv.quantized_planner import CallNumbers, QuantizedCandidate
+from winogen.conv.quantized_planner import CallNumbers
 from winogen.conv.request import Request
 from winogen.records import Machine, Target
 from winogen.tuning.arena import Arena, Contestant, Timer
@@ -24,7 +25,7 @@ NUMBERS = CallNumbers(sums=False, x_zero=120, y_zero=3, limits=RANGES["uint8"])
 _SPREAD = 40.0  # standard deviation of inputs and weights, in steps
 
 
-def ready(problem: Problem, way: QuantizedCandidate) -> Callable[[], object]:
+def ready(problem: Problem, way: OneCall) -> Callable[[], object]:
     """Return what runs a way on arrays of its own."""
     return _Arrays(problem).bound(way, Environment.now())
 
@@ -63,7 +64,7 @@ class QuantizedScope(Scope):
         able = (one for one in choices if quantized_planner.applies(one, problem, target))
         return list(self.promising(able, float("inf")))
 
-    def _beside(self, way: QuantizedCandidate, coordinate: str) -> Iterator[Choice]:
+    def _beside(self, way: OneCall, coordinate: str) -> Iterator[Choice]:
         rows, cols = way.work.block
         if coordinate == "blocks":
             for block in (
@@ -123,15 +124,13 @@ class _Arrays:
         self._scales = Scales.of(layer.filters, step, 1.0, 1.0, NUMBERS.y_zero, "uint8")
         self.output = memory.empty(problem.output_shape, np.dtype(np.uint8), "output")
 
-    def bound(self, way: QuantizedCandidate, environment: Environment) -> Callable[[], None]:
+    def bound(self, way: OneCall, environment: Environment) -> Callable[[], None]:
         """Return what computes the output in that way."""
         call = QuantizedCall([way], environment)
         call.packed = call.pack(*packs_of(self._filters, self._scales, None, False))
         return lambda: call(self._x, self.output)
 
 
-def fastest(
-    problem: Problem, algorithm: str, target: Target, machine: Machine
-) -> QuantizedCandidate:
+def fastest(problem: Problem, algorithm: str, target: Target, machine: Machine) -> OneCall:
     """Return the fastest way of an algorithm on one thread, as predicted."""
     return quantized_planner.ranked(problem, Request(algorithm), NUMBERS, target, machine)[0]
