@@ -134,11 +134,7 @@ def _multiplying(device: Device, items: int) -> Work:
     )
     return Work(
         (),
-        (
-            Kernel(
-                "multiply", "Multiply-adds.", (x,), (y,), (items, 1, 1), (group, 1, 1), body
-            ),
-        ),
+        (Kernel("multiply", "Multiply-adds.", (x,), (y,), (items, 1, 1), (group, 1, 1), body),),
     )
 
 
@@ -160,5 +156,3 @@ def _moving(device: Device, count: int) -> Work:
 
 def _vector(value: float, lanes: int) -> Expr:
     return Splat(Number(value), lanes) if lanes > 1 else Number(value)
-
-
