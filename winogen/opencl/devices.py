@@ -45,7 +45,7 @@ class Device:
         """Return what a `pyopencl.Device` tells of itself."""
         kinds = require("pyopencl", "opencl").device_type
         kind = "gpu" if device.type & kinds.GPU else "cpu" if device.type & kinds.CPU else ""
-        first, second, third, *_ = (*device.max_work_item_sizes, 1, 1)
+        sizes: list[int] = [*device.max_work_item_sizes, 1, 1]
         return cls(
             name=device.name.strip(),
             driver=f"{device.platform.version.strip()}; {device.driver_version.strip()}",
@@ -53,7 +53,7 @@ class Device:
             compute_units=device.max_compute_units,
             megahertz=device.max_clock_frequency,
             group=device.max_work_group_size,
-            items=(first, second, third),
+            items=(sizes[0], sizes[1], sizes[2]),
             local_bytes=device.local_mem_size,
             largest_buffer=device.max_mem_alloc_size,
             memory_bytes=device.global_mem_size,
