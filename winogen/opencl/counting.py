@@ -42,6 +42,7 @@ class Rates:
     operations: float  # on single numbers: a multiply-add is one
     bytes: float  # of its memory, read and written
     launch: float  # seconds that a kernel takes that does nothing
+    wave: int = 1  # work-items of a group that it runs as one
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Demand:
     operations: float  # on single numbers, of all work-items
     bytes: int  # of all arrays, each once
     groups: int  # of work-items
+    items: int  # of a group
 
     @classmethod
     def of(cls, kernel: Kernel, programs: Mapping[str, int], device: Device) -> Demand:
@@ -63,13 +65,15 @@ class Demand:
         each = _Counter(programs, device.vector).statements(kernel.body)
         arrays = dict.fromkeys((*kernel.reads, *kernel.writes))
         groups = prod(kernel.items) // prod(kernel.group)
-        return cls(each * prod(kernel.items), sum(one.nbytes for one in arrays), groups)
+        moved = sum(one.nbytes for one in arrays)
+        return cls(each * prod(kernel.items), moved, groups, prod(kernel.group))
 
     def seconds(self, device: Device, rates: Rates) -> float:
         """Return how long it takes: to compute or to move bytes, whichever is longer."""
         # Groups run on compute units, as many at a time.
         units = device.compute_units
         idle = -(-self.groups // units) * units / self.groups
+        idle *= whole(self.items, rates.wave) / self.items
         return rates.launch + max(
             self.operations * idle / rates.operations, self.bytes / rates.bytes
         )
@@ -78,7 +82,7 @@ class Demand:
 def demands(work: Work, device: Device) -> list[Demand]:
     """Return what each kernel of a call demands."""
     programs = {
-        one.name: one.program.counts().instructions * _whole(one.lanes, device.vector)
+        one.name: one.program.counts().instructions * whole(one.lanes, device.vector)
         for one in work.routines
     }
     return [Demand.of(kernel, programs, device) for kernel in work.kernels]
@@ -89,8 +93,8 @@ def seconds(work: Work, device: Device, rates: Rates) -> float:
     return sum(one.seconds(device, rates) for one in demands(work, device))
 
 
-def _whole(lanes: int, vector: int) -> int:
-    """Lanes in whole vectors of the device."""
+def whole(lanes: int, vector: int) -> int:
+    """Return lanes in whole vectors of a device."""
     return -(-lanes // vector) * vector
 
 
@@ -109,7 +113,7 @@ class _Counter:
             case Declare(value=Expr()):
                 return 0.0
             case Store():
-                return self.expression(one.value) + _whole(one.value.lanes, self.vector)
+                return self.expression(one.value) + whole(one.value.lanes, self.vector)
             case Loop():
                 return _times(one) * self.statements(one.body)
             case If():
@@ -122,7 +126,7 @@ class _Counter:
     def expression(self, one: Expr) -> float:
         match one:
             case Load():
-                return _whole(one.lanes, self.vector)
+                return whole(one.lanes, self.vector)
             case Lane():
                 return self.expression(one.vector)
             case Splat():
@@ -137,7 +141,7 @@ class _Counter:
                 inside = sum(map(self.expression, (one.condition, one.yes, one.no)))
             case _:
                 return 0.0
-        return inside + _whole(one.lanes, self.vector)
+        return inside + whole(one.lanes, self.vector)
 
 
 def _times(loop: Loop) -> float:

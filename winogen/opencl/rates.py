@@ -11,6 +11,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _CHAINS = 16  # of multiply-adds, which do not wait for each other
 _STEPS = 256
 _COPIED = 1 << 24  # numbers
 _TIMES = 5  # of which the fastest counts
+_LAUNCHES = 20
 _PER_NUMBER = 8  # multiply-adds while memory brings a number, where nothing was measured
 
 
@@ -49,7 +51,7 @@ def rates_of(context: Any) -> Rates:
 def told(device: Device) -> Rates:
     """Return what follows from what the driver tells."""
     operations = 1e6 * device.compute_units * device.megahertz * max(device.vector, 1)
-    return Rates(operations, 4 * operations / _PER_NUMBER, 1e-5)
+    return Rates(operations, 4 * operations / _PER_NUMBER, 1e-5, 32 if device.kind == "gpu" else 1)
 
 
 _found: dict[str, Rates] = {}
@@ -74,10 +76,11 @@ def _path(device: Device) -> Path:
 def _read(path: Path) -> Rates | None:
     try:
         values = json.loads(trust.read(path))
-        found = Rates(*(float(values[name]) for name in ("operations", "bytes", "launch")))
+        rates = (float(values[name]) for name in ("operations", "bytes", "launch"))
+        found = Rates(*rates, wave=int(values["wave"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if min(found.operations, found.bytes, found.launch) > 0 else None
+    return found if min(found.operations, found.bytes, found.launch, found.wave) > 0 else None
 
 
 def _write(path: Path, rates: Rates) -> None:
@@ -89,7 +92,7 @@ def _write(path: Path, rates: Rates) -> None:
 
 
 def measured(context: Any, device: Device) -> Rates:
-    """Measure the rates of a device, in about a tenth of a second."""
+    """Measure the rates of a device: in a tenth of a second, and what its compiler takes."""
     cl = platform()
     queue = cl.CommandQueue(
         context, context.devices[0], properties=cl.command_queue_properties.PROFILING_ENABLE
@@ -97,20 +100,28 @@ def measured(context: Any, device: Device) -> Rates:
     count = min(_COPIED, device.largest_buffer // 8)
     count -= count % device.group
     items = device.compute_units * min(device.group, 256) * 8
-    multiplied = 0.0
-    multiplying = _multiplying(device, items)
-    moving = _moving(device, count)
-    nothing = _moving(device, min(device.group, 64) * device.vector)
+    work = {
+        "multiply": _multiplying(device, items),
+        "move": _moving(device, count),
+        "nothing": _moving(device, min(device.group, 64) * device.vector),
+    }
     best = {}
-    for name, work in (("multiply", multiplying), ("move", moving), ("nothing", nothing)):
-        one = running.Running(work, context)
-        buffers = {array.name: one.buffer(array) for array in work.arrays}
-        for array in work.arrays:
+    for name, one in work.items():
+        compiled = running.Running(one, context)
+        buffers = {array.name: compiled.buffer(array) for array in one.arrays}
+        for array in one.arrays:
             cl.enqueue_fill_buffer(queue, buffers[array.name], np.float32(0), 0, array.nbytes)
-        times = [sum(running.seconds(one.run(queue, buffers))) for _ in range(_TIMES)]
+        times = [sum(running.seconds(compiled.run(queue, buffers))) for _ in range(_TIMES)]
         best[name] = max(min(times), 1e-9)
+    started = perf_counter()
+    for _ in range(_LAUNCHES):
+        compiled.run(queue, buffers)
+    queue.finish()
+    launch = (perf_counter() - started) / _LAUNCHES
     multiplied = float(items) * _CHAINS * _STEPS * device.vector
-    return Rates(multiplied / best["multiply"], 8.0 * count / best["move"], best["nothing"])
+    return Rates(
+        multiplied / best["multiply"], 8.0 * count / best["move"], launch, compiled.wave
+    )
 
 
 def _multiplying(device: Device, items: int) -> Work:

@@ -33,6 +33,13 @@ class Running:
         every = (*work.pack, *work.kernels)
         self._kernels = {one.name: cl.Kernel(self._program, one.name) for one in every}
 
+    @property
+    def wave(self) -> int:
+        """Work-items of a group that the device runs as one, as its driver says."""
+        kernel, of = self._kernels[self.work.kernels[0].name], self.context.devices[0]
+        name = platform().kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
+        return max(1, int(kernel.get_work_group_info(name, of)))
+
     def pack(self, queue: Any, weights: np.ndarray) -> dict[str, Any]:
         """Return the buffers of packed weights by name, of weights (M, C/groups, KH, KW)."""
         arrays = dict.fromkeys(a for k in self.work.pack for a in k.parameters)
