@@ -6,7 +6,7 @@ records of kernels demand, at the rates of the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, product
@@ -31,6 +31,7 @@ from winogen.opencl.scheme import Point
 from winogen.opencl.space import Points as PointsOf
 from winogen.opencl.tiles import Tiles
 from winogen.opencl.winograd import arrays_of, mcmr_work
+from winogen.program.summation import PROGRAM
 from winogen.records import Points, Precision
 
 ALGORITHMS = ("auto", "direct", "mcmr")
@@ -67,22 +68,39 @@ class Candidate:
         return mcmr_work(problem, self.transforms, self.parameters, bias)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of what it takes besides the arrays of a call: packed weights and workspace."""
+        return sum(one.nbytes for one in self.arrays)
+
+    def measured_as(self, seconds: float) -> Candidate:
+        """Return the same with the time that it took on the device."""
+        return replace(self, seconds=seconds, measured=True)
+
+    @property
     def tag(self) -> str:
         """What its transforms are called besides m and r."""
         tags = [one.tag if one else "" for one in self.points]
         return next(filter(None, tags), "")
 
 
-def choose(problem: Problem, request: Request, device: Device, rates: Rates) -> list[Candidate]:
+def choose(
+    problem: Problem,
+    request: Request,
+    device: Device,
+    rates: Rates,
+    measured: Sequence[Candidate] = (),
+) -> list[Candidate]:
     """Return the ways to compute a problem, the one that runs first, the others by time.
 
     The first is the fastest within the tolerance, as `winogen.conv.tolerance.Tolerance` has it.
-    Raises InvalidValue where nothing keeps to the workspace limit, to the tolerance or to the
-    device's memory.
+    Where some of the ``measured`` candidates are what is asked for, nothing is predicted. Raises
+    InvalidValue where nothing keeps to the workspace limit, to the tolerance or to the device's
+    memory.
     """
     limit, layer = request.workspace_limit, problem.layer
     _check_room(problem, arrays_of(problem), device)
-    every = sorted(_candidates(problem, request, device, rates), key=_seconds)
+    usable = [one for one in measured if _is_asked_for(problem, one, request)]
+    every = sorted(usable or _candidates(problem, request, device, rates), key=_seconds)
     fitting = [one for one in every if _has_room(_arrays(problem, one), device)]
     if not fitting:
         _check_room(problem, min((_arrays(problem, one) for one in every), key=_bytes), device)
@@ -107,6 +125,18 @@ def choose(problem: Problem, request: Request, device: Device, rates: Rates) -> 
         chosen = Tolerance.of(layer, request.tolerance).best(ways, error, what)
     ranked = [chosen, *(one for one in ways if one is not chosen)][:ALTERNATIVES]
     return [replace(one, error=error(one)) for one in ranked]
+
+
+def _is_asked_for(problem: Problem, one: Candidate, request: Request) -> bool:
+    """Whether a measured candidate answers a request that leaves all but an algorithm open."""
+    limit, rule = request.workspace_limit, Tolerance.of(problem.layer, request.tolerance)
+    return (
+        not (request.tile or request.points)
+        and request.order == PROGRAM
+        and request.algorithm in ("auto", one.algorithm)
+        and (limit is None or one.workspace_bytes <= limit)
+        and rule.allows(predicted_error(problem, one))
+    )
 
 
 def predicted_error(problem: Problem, candidate: Candidate) -> float:
@@ -185,18 +215,27 @@ def direct(problem: Problem, device: Device, rates: Rates) -> list[Candidate]:
             continue
         for _ in range(_DRAWS):
             point = points.draw(random)
-            if point in found:
-                continue
-            work = direct_work(problem, point, device)
-            found[point] = Candidate(
-                "direct",
-                counting.seconds(work, device, rates),
-                problem.direct_multiplications,
-                work.workspace_bytes,
-                point,
-                tuple(array for array in work.arrays if array.role in ("packed", "workspace")),
-            )
+            if point not in found:
+                found[point] = direct_candidate(problem, point, device, rates)
     return list(found.values())
+
+
+def direct_candidate(
+    problem: Problem, point: Point, device: Device, rates: Rates | None = None
+) -> Candidate:
+    """Return direct convolution at a point; without ``rates`` its time is not predicted.
+
+    Raises InvalidValue for a point that the problem or the device does not allow.
+    """
+    work = direct_work(problem, point, device)
+    return Candidate(
+        "direct",
+        0.0 if rates is None else counting.seconds(work, device, rates),
+        problem.direct_multiplications,
+        work.workspace_bytes,
+        point,
+        tuple(array for array in work.arrays if array.role in ("packed", "workspace")),
+    )
 
 
 def tiled(problem: Problem, request: Request, device: Device, rates: Rates) -> list[Candidate]:
@@ -216,9 +255,26 @@ def tiled(problem: Problem, request: Request, device: Device, rates: Rates) -> l
     ways.sort(key=_seconds)
     best = dict.fromkeys((way.tile, way.points) for way in ways)
     for one in found:
-        if (one.tile, one.choice.points) in [*best][:_TILINGS]:
+        if (one.tile, one.points) in [*best][:_TILINGS]:
             ways += one.candidates(device, rates)
     return ways
+
+
+def tiled_candidate(
+    problem: Problem,
+    cut: Parameters,
+    tile: tuple[int, int],
+    points: tuple[Points | None, ...],
+    device: Device,
+) -> Candidate:
+    """Return Winograd's way with these parameters, whose time is not predicted.
+
+    Raises InvalidValue for parameters that the problem or the device does not allow.
+    """
+    tiling = _Tiling(problem, Choice("mcmr", tile, points))
+    if wrong := cut.problems(tiling.tiles, device):
+        raise InvalidValue(f"parameters: got {cut}; allowed: {wrong[0]}")
+    return tiling.candidate(cut, 0.0)
 
 
 class _Tiling:
@@ -226,34 +282,34 @@ class _Tiling:
 
     def __init__(self, problem: Problem, choice: Choice):
         assert choice.tile is not None
-        self.problem = problem
-        self.choice = choice
         self.tile = choice.tile[0], choice.tile[1]
+        self.points = choice.points
         self.transforms = _transforms(problem, choice)
         self.tiles = Tiles(problem, *self.transforms)
-        layer = problem.layer
-        pairs = layer.channels * layer.filters // layer.groups
-        self.multiplications = self.tiles.count * self.tiles.positions * pairs
 
     def candidates(
         self, device: Device, rates: Rates, most: int | None = None
     ) -> Iterator[Candidate]:
         """Yield it cut in so many ways of products, and as many with one kernel; None: in all."""
-        tiles = self.tiles
-        for every in (_cuts(tiles, device), _fused_cuts(tiles, device)):
+        for every in (_cuts(self.tiles, device), _fused_cuts(self.tiles, device)):
             for cut in islice(every, most):
-                buffers = Buffers.of(tiles, cut)
-                yield Candidate(
-                    "mcmr",
-                    sum(one.seconds(device, rates) for one in cuts.demands(tiles, cut, device)),
-                    self.multiplications,
-                    buffers.workspace_bytes,
-                    cut,
-                    tuple(array for array in buffers if array is not None),
-                    self.tile,
-                    self.choice.points,
-                    self.transforms,
-                )
+                needed = cuts.demands(self.tiles, cut, device)
+                yield self.candidate(cut, sum(one.seconds(device, rates) for one in needed))
+
+    def candidate(self, cut: Parameters, seconds: float) -> Candidate:
+        """Return it cut in one way, and how long that takes."""
+        tiles, layer, buffers = self.tiles, self.tiles.problem.layer, Buffers.of(self.tiles, cut)
+        return Candidate(
+            "mcmr",
+            seconds,
+            tiles.count * tiles.positions * layer.channels * layer.filters // layer.groups,
+            buffers.workspace_bytes,
+            cut,
+            tuple(array for array in buffers if array is not None),
+            self.tile,
+            self.points,
+            self.transforms,
+        )
 
 
 def _transforms(problem: Problem, choice: Choice) -> tuple[Transform, Transform]:

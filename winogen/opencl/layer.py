@@ -16,7 +16,7 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
-from winogen.opencl import running
+from winogen.opencl import running, wisdom
 from winogen.opencl.choice import ALGORITHMS, Candidate, choose
 from winogen.opencl.devices import Device, context_of, platform
 from winogen.opencl.plan import DevicePlan
@@ -285,7 +285,9 @@ class Conv2d:
 
     def _made(self, problem: Problem) -> Bound:
         bias = self._bias is not None
-        ranked = choose(problem, self._request, self.device, rates_of(self.context))
+        measured = wisdom.candidates(problem, self.device)
+        rates = rates_of(self.context)
+        ranked = choose(problem, self._request, self.device, rates, measured)
         compiled = Running(ranked[0].work(problem, self.device, bias), self.context)
         buffers = compiled.pack(self._queue, self._weight)
         for one in compiled.work.arrays:
