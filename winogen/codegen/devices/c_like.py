@@ -138,6 +138,10 @@ class Printer:
             self.dtypes[one.name] = self.arithmetic
             self.places[one.name] = SHARED
 
+    def bytes_of(self, lanes: int) -> int:
+        """The bytes of a vector of the arithmetic."""
+        return lanes * {"float32": 4, "float16": 2}[self.arithmetic]
+
     # ---- expressions -------------------------------------------------------------------------
 
     def expression(self, value: Expr, level: int = 0) -> str:
@@ -343,14 +347,18 @@ class Printer:
 
     def loop(self, one: Loop, columns: int) -> list[str]:
         """A loop."""
+        head = self.loop_head(one)
+        lines = block(head, self.statements(one.body, columns - 4), self.braces)
+        return [*self.unrolled(), *lines] if one.unroll else lines
+
+    def loop_head(self, one: Loop) -> str:
+        """What begins a loop."""
         name = self.name(one.name)
         step = "++" if one.step == Number(1) else f" += {self.expression(one.step)}"
-        head = (
+        return (
             f"for ({self.counter} {name} = {self.expression(one.start)};"
             f" {name} < {self.expression(one.stop, 5)}; {name}{step})"
         )
-        lines = block(head, self.statements(one.body, columns - 4), self.braces)
-        return [*self.unrolled(), *lines] if one.unroll else lines
 
     counter: ClassVar[str] = "int"  # what begins the definition of a loop's variable
 

@@ -103,7 +103,7 @@ class OpenCL(Printer):
         shared = []
         for one in kernel.shared:
             aligned = (
-                f" __attribute__((aligned({self._bytes(one.lanes)})))" if one.lanes > 1 else ""
+                f" __attribute__((aligned({self.bytes_of(one.lanes)})))" if one.lanes > 1 else ""
             )
             shared.append(f"local {self.type_of(True)} {self.name(one.name)}[{one.size}]{aligned};")
         return "\n".join(
@@ -117,9 +117,6 @@ class OpenCL(Printer):
                 "}",
             ]
         )
-
-    def _bytes(self, lanes: int) -> int:
-        return lanes * {"float32": 4, "float16": 2}[self.arithmetic]
 
     def parameter(self, array: Array, const: bool) -> str:
         kind = self.type_of(True, 1, array.dtype)

@@ -27,7 +27,7 @@ from winogen.codegen.devices.statements import Work
 from winogen.errors import InvalidValue
 
 # The class of each language, in the module of the same name.
-LANGUAGES = {"opencl": "OpenCL"}
+LANGUAGES = {"opencl": "OpenCL", "c": "C"}
 
 
 def render(work: Work, language: str) -> str:
