@@ -35,12 +35,10 @@ from winogen.codegen.devices.statements import (
 )
 from winogen.program import Program, Statement, Term
 
-GENERATOR = np.random.default_rng(7)
-
 
 def integers(*shape, dtype="float32"):
     """Small integers, which sums of products keep exact."""
-    return GENERATOR.integers(-4, 5, shape).astype(dtype)
+    return np.random.default_rng(7).integers(-4, 5, shape).astype(dtype)
 
 
 def kernel(name, reads, writes, items, group, *body, shared=()):
@@ -264,7 +262,7 @@ def functions(lanes=1):
         )
         for name in FUNCTIONS
     ]
-    given = GENERATOR.normal(0, 3, n * lanes).astype("float32")
+    given = np.random.default_rng(7).normal(0, 3, n * lanes).astype("float32")
     given[:6] = 0, 1e-6, -1e-6, 0.3, -0.3, -9
     wide = given.astype("float64")
     wants = {

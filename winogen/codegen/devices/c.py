@@ -74,6 +74,11 @@ class C(Printer):
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}[{lane}]"
 
+    def let(self, one: Let) -> str:
+        if isinstance(one.value, Id):
+            one = Let(one.name, self.items.identity(one.value.of, one.value.axis))
+        return super().let(one)
+
     def barrier(self) -> str:
         return ""  # of a group of one item
 

@@ -88,7 +88,7 @@ class Printer:
         raise NotImplementedError
 
     def identity(self, of: str, axis: int) -> str:
-        """Which group or item this is, an integer."""
+        """Which group or item this is, an integer of whichever type the language has for it."""
         raise NotImplementedError
 
     def load(self, load: Load) -> str:
@@ -174,7 +174,8 @@ class Printer:
             case Name(name):
                 return self.name(name), _ATOM
             case Id(of, axis):
-                return self.identity(of, axis), _UNARY
+                text = self.identity(of, axis)
+                return f"(int)({text})" if " " in text else f"(int){text}", _UNARY
             case Element():
                 return self.element(value), _ATOM
             case Load():
@@ -293,7 +294,10 @@ class Printer:
         """A name for a value."""
         value = one.value
         kind = self.type_of(value.real, value.lanes)
-        text = self.value(value, value.real, value.lanes)
+        if isinstance(value, Id):
+            text = self.identity(value.of, value.axis)
+        else:
+            text = self.value(value, value.real, value.lanes)
         return f"const {kind} {self.name(one.name)} = {text};"
 
     def declare(self, one: Declare, columns: int) -> list[str]:
@@ -418,11 +422,8 @@ class Printer:
         """The function of a transform, with its equations above."""
         source, target = letters(one)
         text = routine(one.program, source, target, self.spelling(one.lanes))
-        constants = [
-            broken(f"const {self.type_of(True)} {k.name} = {k.initialiser};" + self.exact(k))
-            for k in text.constants
-        ]
-        lines = [line for lines in constants for line in lines] + list(text.lines)
+        constants = [self.constant_line(constant) for constant in text.constants]
+        lines = self.routine_body(one, [*constants, *text.lines])
         return "\n".join(
             [
                 *self.comment(f"{one.name}:"),
@@ -435,9 +436,14 @@ class Printer:
             ]
         )
 
-    def exact(self, constant: NamedConstant) -> str:
-        """The comment that says a constant's exact value."""
-        return f" // {constant.exact}" if constant.exact else ""
+    def constant_line(self, constant: NamedConstant) -> str:
+        """The definition of a constant, with its exact value if that is another."""
+        exact = f" // {constant.exact}" if constant.exact else ""
+        return f"const {self.type_of(True)} {constant.name} = {constant.initialiser};{exact}"
+
+    def routine_body(self, one: Routine, lines: list[str]) -> list[str]:
+        """The statements of the function of a transform."""
+        return lines
 
     def spelling(self, lanes: int) -> Spelling:
         """How the parts of transforms are spelled."""

@@ -39,7 +39,7 @@ class OpenCL(Printer):
         return f"({self.type_of(True, lanes)})({text})"
 
     def identity(self, of: str, axis: int) -> str:
-        return f"(int)get_{of}_id({axis})"
+        return f"get_{of}_id({axis})"
 
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}.s{lane:x}"
