@@ -35,6 +35,7 @@ class Device:
     group: int = 256  # the most work-items of a work-group
     items: tuple[int, int, int] = (256, 256, 64)  # ... along each axis
     local_bytes: int = 32768  # of memory that a work-group shares
+    local_is_near: bool = True  # whether that is nearer than what all share
     largest_buffer: int = 1 << 27  # bytes
     memory_bytes: int = 1 << 29
     vector: int = 4  # lanes of float that the driver prefers
@@ -43,7 +44,8 @@ class Device:
     @classmethod
     def of(cls, device: Any) -> Device:
         """Return what a `pyopencl.Device` tells of itself."""
-        kinds = require("pyopencl", "opencl").device_type
+        cl = platform()
+        kinds = cl.device_type
         kind = "gpu" if device.type & kinds.GPU else "cpu" if device.type & kinds.CPU else ""
         sizes: list[int] = [*device.max_work_item_sizes, 1, 1]
         return cls(
@@ -55,6 +57,7 @@ class Device:
             group=device.max_work_group_size,
             items=(sizes[0], sizes[1], sizes[2]),
             local_bytes=device.local_mem_size,
+            local_is_near=device.local_mem_type == cl.device_local_mem_type.LOCAL,
             largest_buffer=device.max_mem_alloc_size,
             memory_bytes=device.global_mem_size,
             vector=max(1, device.preferred_vector_width_float),

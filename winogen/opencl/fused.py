@@ -20,16 +20,10 @@ from winogen.codegen.devices.statements import (
     Statement,
     Store,
 )
-from winogen.opencl.tiles import Tiles, index
+from winogen.opencl.tiles import index
 from winogen.opencl.transforming import Gather, Scatter, group_id, loop, zero
 
 NAME = "convolve_tiles"
-
-
-def local_bytes(tiles: Tiles, at_once: int) -> int:
-    """Return the bytes that a group shares, which has so many tiles."""
-    layer = tiles.problem.layer
-    return 4 * tiles.positions * (layer.channels // layer.groups) * at_once
 
 
 def convolve_tiles(
