@@ -33,7 +33,7 @@ def main(work, cuda=False):
         threads = ", ".join(map(str, kernel.group))
         call = f"{kernel.name}({names})"
         if cuda:
-            call = f"launch([=] {{ {call}; }}, {{{blocks}}}, {{{threads}}})"
+            call = f"on_all([=] {{ {call}; }}, {{{blocks}}}, {{{threads}}})"
         lines.append(f"    {call};")
     for one in work.arrays:
         lines += [

@@ -96,6 +96,13 @@ def variable(value: Expr) -> str:
     return ""
 
 
+def arrays_used(body: Iterable[Statement]) -> set[str]:
+    """Return the names of kernels' arrays that statements read or write."""
+    body = tuple(body)
+    read = {one.array for one in all_expressions(body) if isinstance(one, Load)}
+    return read | {one.array for one in all_statements(body) if isinstance(one, Store)}
+
+
 def defined(body: Iterable[Statement]) -> set[str]:
     """Return the names of variables that statements define, of loops, too."""
     return {one.name for one in all_statements(body) if isinstance(one, (Let, Declare, Loop))}
