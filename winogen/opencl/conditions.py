@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from winogen.codegen.devices.expressions import Expr, Number
+from winogen.errors import InvalidValue
 from winogen.opencl.indices import equal, names_in
 
 
@@ -26,6 +27,14 @@ class Condition:
         """The names that it depends on."""
         return names_in(self.holds)
 
+    def check(self) -> None:
+        """Raise InvalidValue if it certainly does not hold."""
+        if self.decided is False:
+            raise InvalidValue(
+                f"point: got one that does not satisfy: {self.why}; allowed: points of "
+                "winogen.opencl.space.Points"
+            )
+
     @property
     def decided(self) -> bool | None:
         """Whether it holds; None while that depends on a name."""
@@ -35,6 +44,8 @@ class Condition:
 def divisible(length: Expr, size: Expr, why: str) -> Condition:
     """Return the condition that a size is at least 1 and divides a length."""
     above, below = names_in(length), names_in(size)
+    if isinstance(size, Number) and size.value < 1:
+        return Condition(why, Number(0))
     rest = Number(0) if length == size else length % size
     holds = (size >= 1) & equal(rest, 0)
     return Condition(why, holds, above - below, below)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.codegen.devices.expressions import Expr, Name, Number, expr, total
-from winogen.errors import InvalidValue
 from winogen.opencl.conditions import Condition, at_most
 from winogen.opencl.devices import Device
 from winogen.opencl.indices import names_in
@@ -40,8 +39,7 @@ class Collector:
     def ask(self, *conditions: Condition) -> None:
         """Take down conditions."""
         for one in conditions:
-            if one.decided is False:
-                raise InvalidValue(f"point: got one for which it is not so that {one.why}")
+            one.check()
             if one.decided is None and one not in self.conditions:
                 self.conditions.append(one)
 
@@ -70,7 +68,7 @@ class Collector:
 
     def total(self) -> Expr:
         """Return the bytes of all arrays, which the device must have, too."""
-        size = self.name("all_bytes", total(self.buffers.values()))
+        size = self.name("all_bytes", total([*self.buffers.values()]))
         self.ask(at_most(size, self.device.memory_bytes, "all arrays fit into the device's memory"))
         return size
 

@@ -8,6 +8,7 @@ indices of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number
@@ -130,8 +131,12 @@ def moved(
     """Return a kernel that writes a view of an array to an array of its own."""
     axes = tuple(zip(_NAMES[len(view.sizes)], view.sizes))
 
-    def value(lets: Lets, indices: Sequence[Expr], place: Expr) -> tuple[list[Statement], Expr]:
-        return [], view.at(*indices, bounds=lets.bounds).load
+    def value(lets: Lets, indices: Sequence[Expr], to: Expr) -> tuple[list[Statement], Expr]:
+        place = view.at(*indices, bounds=lets.bounds)
+        if isinstance(place.inside, Number):
+            return [], place.load
+        inside = Let("inside", lets.read(place.inside))
+        return [inside], replace(place, inside=inside.read).load
 
     return elementwise(name, comment, (source,), target, axes, value, device)
 

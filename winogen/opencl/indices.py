@@ -117,7 +117,8 @@ def _divided(value: Expr, divisor: int, bounds: Bounds) -> tuple[Expr, Expr]:
         coarse = {atom: n // step for atom, n in rest.items() if n % step == 0}
         fine = {atom: n for atom, n in rest.items() if n % step}
         low = left % step
-        if step > 1 and _most(fine, low, bounds) is not None and _most(fine, low, bounds) < step:
+        finest = _most(fine, low, bounds)
+        if step > 1 and finest is not None and finest < step:
             q, r = _divided(sum_of(coarse, left // step), divisor // step, bounds)
             return above + q, simplified(r * step + sum_of(fine, low))
     remains = sum_of(rest, left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from winogen.codegen.devices.expressions import Binary, Expr, Name, Number, expr
+from winogen.codegen.devices.expressions import Binary, Call, Expr, Name, Number, Select, expr
 from winogen.codegen.devices.statements import Let, Statement
 from winogen.opencl.indices import Bounds, names_in, quotient, remainder, sum_of, terms_of
 
@@ -12,6 +12,8 @@ from winogen.opencl.indices import Bounds, names_in, quotient, remainder, sum_of
 @dataclass
 class Lets:
     """Statements of a block that name integers, with what is known of these.
+
+    Whoever makes the block puts ``statements`` at its beginning, when all of it is made.
 
     >>> lets = Lets()
     >>> i = lets.let("i", Name("a") + Name("b"), 12)
@@ -24,21 +26,26 @@ Binary(op='+', left=Name(name='i_by_5', real=False, lanes=1), right=Number(value
 
     bounds: Bounds = field(default_factory=Bounds)
     statements: list[Statement] = field(default_factory=list)
+    outside: Lets | None = None
+    taken: set[str] = field(default_factory=set)  # names of all blocks of the kernel
     _known: dict[Expr, Expr] = field(default_factory=dict)
 
     def inner(self) -> Lets:
         """Return those of a block within this one, which sees all names of this one."""
-        return Lets(Bounds(self.bounds), [], dict(self._known))
+        return Lets(Bounds(self.bounds), [], self, self.taken)
 
     def let(self, name: str, value: Expr, end: int) -> Expr:
         """Name an integer that stays below ``end``; 0 if nothing else does."""
         if end == 1:
             return Number(0)
-        if isinstance(value, Number):
+        if isinstance(value, Number | Name):
             return value
-        one = Let(name, self.read(value))
+        one = Let(name, self._parts(value) if _is_divided(value) else self.read(value))
         self.statements.append(one)
+        self.taken.add(name)
         self.bounds[one.read] = end
+        if _is_divided(value):
+            self._known[value] = one.read
         return one.read
 
     def loop(self, name: str, end: int) -> Expr:
@@ -49,33 +56,55 @@ Binary(op='+', left=Name(name='i_by_5', real=False, lanes=1), right=Number(value
         return Name(name)
 
     def read(self, value: Expr) -> Expr:
-        """Return the same integer, with names for its quotients and rests."""
-        if isinstance(value, Name | Number):
-            return value
+        """Return the same integer or condition, with names for what is more than a sum."""
+        match value:
+            case Name() | Number():
+                return value
+            case Binary(op) if op not in ("+", "-", "*", "//", "%"):
+                return self._parts(value)
         terms, constant = terms_of(value)
         return sum_of({self._atom(atom): count for atom, count in terms.items()}, constant)
 
-    def _atom(self, atom: Expr) -> Expr:
-        if not (isinstance(atom, Binary) and atom.op in ("//", "%")):
-            return atom
-        if atom not in self._known:
-            left, right = self.read(atom.left), atom.right
-            op = "by" if atom.op == "//" else "in"
-            base = left.name if isinstance(left, Name) else "at"
-            divisor = right.value if isinstance(right, Number) else "n"
-            one = Let(self._free(f"{base}_{op}_{divisor}"), Binary(atom.op, left, right))
-            self.statements.append(one)
-            most = self.bounds.most(atom)
-            if most is not None:
-                self.bounds[one.read] = most + 1
-            self._known[atom] = one.read
-        return self._known[atom]
+    def _parts(self, value: Expr) -> Expr:
+        """The same operation on parts that are read."""
+        match value:
+            case Binary(op, left, right):
+                return Binary(op, self.read(left), self.read(right))
+            case Select(condition, yes, no):
+                return Select(self.read(condition), self.read(yes), self.read(no))
+            case Call(function, arguments):
+                return Call(function, tuple(map(self.read, arguments)))
+        raise TypeError(f"no operation on parts: {value}")
 
-    def _free(self, name: str) -> str:
-        taken = {one.name for one in self._known.values() if isinstance(one, Name)}
+    def _atom(self, atom: Expr) -> Expr:
+        if not (_is_divided(atom) or isinstance(atom, Select | Call)):
+            return atom
+        if atom in self._known:
+            return self._known[atom]
+        if self.outside is not None and self._is_outside(atom):
+            name = self.outside._atom(atom)
+            self.bounds.update(self.outside.bounds)
+            return name
+        value = self._parts(atom)
+        one = Let(self.free(_described(value)), value)
+        self.statements.append(one)
+        self._known[atom] = one.read
+        most = self.bounds.most(atom)
+        if most is not None:
+            self.bounds[one.read] = most + 1
+        return one.read
+
+    def _is_outside(self, atom: Expr) -> bool:
+        """Whether all names are known outside, too."""
+        assert self.outside is not None
+        return all(Name(name) in self.outside.bounds for name in names_in(atom))
+
+    def free(self, name: str) -> str:
+        """Return a name that no block of the kernel has, and take it."""
         number, free = 2, name
-        while free in taken:
+        while free in self.taken:
             number, free = number + 1, f"{name}_{number}"
+        self.taken.add(free)
         return free
 
     def digits(self, value: Expr, sizes: tuple[int, ...], names: tuple[str, ...]) -> list[Expr]:
@@ -87,6 +116,18 @@ Binary(op='+', left=Name(name='i_by_5', real=False, lanes=1), right=Number(value
             found.append(self.let(name, rest, size))
             value = quotient(value, size, self.bounds)
         return found[::-1]
+
+
+def _is_divided(value: Expr) -> bool:
+    return isinstance(value, Binary) and value.op in ("//", "%")
+
+
+def _described(value: Expr) -> str:
+    """A name that says what is divided, and by what."""
+    if not (isinstance(value, Binary) and isinstance(value.right, Number)):
+        return "source"
+    base = value.left.name if isinstance(value.left, Name) else "at"
+    return f"{base}_{'by' if value.op == '//' else 'in'}_{value.right.value}"
 
 
 def apart(value: Expr, moving: frozenset[str]) -> tuple[Expr, Expr]:

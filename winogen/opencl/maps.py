@@ -24,291 +24,31 @@ and its constraints follow from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
-from winogen.codegen.devices.expressions import (
-    Call,
-    Expr,
-    Load,
-    Number,
-    Select,
-    Splat,
-    expr,
+from winogen.codegen.devices.expressions import Expr, Load, Number, Select, Splat, expr
+from winogen.opencl.conditions import Condition, same
+from winogen.opencl.indices import Bounds, divides, equal, simplified
+from winogen.opencl.operations import (
+    NO,
+    YES,
+    Called,
+    Every,
+    First,
+    Indices,
+    Join,
+    Lengths,
+    Operation,
+    Pad,
+    Reorder,
+    Slide,
+    Split,
+    Transpose,
+    Vectors,
+    Written,
+    known,
 )
-from winogen.opencl.conditions import Condition, at_least, divisible, same
-from winogen.opencl.indices import Bounds, divides, equal, quotient, remainder, simplified
-
-Lengths = tuple[Expr, ...]
-Indices = tuple[Expr, ...]
-YES, NO = Number(1), Number(0)
-
-
-class Operation:
-    """A layout operation, without the array that it is applied to."""
-
-    axis: int
-
-    def lengths(self, of: Lengths) -> Lengths:
-        """Return the lengths of the result."""
-        raise NotImplementedError
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        """Return what has to hold of the lengths."""
-        return ()
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        """Return the index in what it is applied to, and whether a number is there at all."""
-        raise NotImplementedError
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        """Return along which axis of the result neighbours stay neighbours, and if what holds.
-
-        ``axis``: along which they are such before.
-        """
-        raise NotImplementedError
-
-
-def _put(values: tuple[Expr, ...], axis: int, size: int, *new: Expr) -> tuple[Expr, ...]:
-    """The same with others instead of the ``size`` from an axis on."""
-    return (*values[:axis], *new, *values[axis + size :])
-
-
-@dataclass(frozen=True)
-class Pad(Operation):
-    """Adds numbers before and after an axis: zeros, or of the array as a padding mode says.
-
-    A negative ``after`` leaves out the end.
-    """
-
-    axis: int
-    before: Expr
-    after: Expr
-    mode: str = "zeros"
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 1, of[self.axis] + self.before + self.after)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        at, size = simplified(index[self.axis] - self.before), _known(of[self.axis])
-        inside = YES
-        low, high = _known(self.before) > 0, _known(self.after) > 0
-        if self.mode == "zeros":
-            inside = (at >= 0 if low else YES) & (at < size if high else YES)
-        elif self.mode == "reflect":
-            at = Select(at < 0, 0 - at, at) if low else at
-            at = Select(at >= size, 2 * (size - 1) - at, at) if high else at
-        elif self.mode == "replicate":
-            at = Call("max", (at, NO)) if low else at
-            at = Call("min", (at, Number(size - 1))) if high else at
-        else:  # circular
-            at = Select(at < 0, at + size, at) if low else at
-            at = Select(at >= size, at - size, at) if high else at
-        return _put(index, self.axis, 1, at), inside
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        if axis != self.axis:
-            return axis, YES
-        return axis, equal(self.before, 0) & equal(self.after, 0)
-
-
-@dataclass(frozen=True)
-class Slide(Operation):
-    """Windows along an axis, which may overlap: an axis of windows, then one of their numbers.
-
-    ``strict``: no number is left over behind the last window.
-    """
-
-    axis: int
-    size: Expr
-    step: Expr
-    strict: bool = False
-
-    def lengths(self, of: Lengths) -> Lengths:
-        windows = (of[self.axis] - self.size) // self.step + 1
-        return _put(of, self.axis, 1, windows, self.size)
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        length = of[self.axis]
-        fits = at_least(length, self.size, "a window fits"), at_least(self.step, 1, "a step is one")
-        rest = divisible(length - self.size, self.step, "windows leave no rest")
-        return (*fits, rest) if self.strict else fits
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        at = index[self.axis] * self.step + index[self.axis + 1]
-        return _put(index, self.axis, 2, at), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis + (axis >= self.axis), YES
-
-
-@dataclass(frozen=True)
-class Every(Operation):
-    """The first of an axis and every so many-th after it: the taps of a dilated filter."""
-
-    axis: int
-    step: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 1, (of[self.axis] - 1) // self.step + 1)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return _put(index, self.axis, 1, index[self.axis] * self.step), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, (equal(self.step, 1) if axis == self.axis else YES)
-
-
-@dataclass(frozen=True)
-class First(Operation):
-    """The first ``count`` of an axis: what a crop leaves."""
-
-    axis: int
-    count: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 1, self.count)
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        return (at_least(of[self.axis], self.count, "a crop leaves what there is"),)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, YES
-
-
-@dataclass(frozen=True)
-class Split(Operation):
-    """An axis as pieces of ``size``: an axis of pieces, then one of their numbers."""
-
-    axis: int
-    size: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 1, of[self.axis] // self.size, self.size)
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        return (divisible(of[self.axis], self.size, "pieces are equal"),)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        at = index[self.axis] * self.size + index[self.axis + 1]
-        return _put(index, self.axis, 2, at), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis + (axis >= self.axis), YES
-
-
-@dataclass(frozen=True)
-class Join(Operation):
-    """An axis and the next as one: what `Split` undoes."""
-
-    axis: int
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 2, of[self.axis] * of[self.axis + 1])
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        at, size = index[self.axis], _known(of[self.axis + 1])
-        both = quotient(at, size, bounds), remainder(at, size, bounds)
-        return _put(index, self.axis, 1, *both), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        if axis in (self.axis, self.axis + 1):
-            return None, NO
-        return axis - (axis > self.axis), YES
-
-
-@dataclass(frozen=True)
-class Transpose(Operation):
-    """The axes in another order: axis k of the result is axis ``order[k]``."""
-
-    order: tuple[int, ...]
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return tuple(of[axis] for axis in self.order)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return tuple(index[self.order.index(axis)] for axis in range(len(of))), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return self.order.index(axis), YES
-
-
-@dataclass(frozen=True)
-class Reorder(Operation):
-    """An axis read in steps: number i is number (i % (n / stride)) · stride + i / (n / stride).
-
-    What is split behind it into pieces of n / stride deals the numbers round-robin: piece k has
-    the numbers k, k + stride, ... A stride of 1 changes nothing.
-    """
-
-    axis: int
-    stride: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return of
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        return (divisible(of[self.axis], self.stride, "steps come out even"),)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        at, run = index[self.axis], _known(of[self.axis]) // _known(self.stride)
-        moved = remainder(at, run, bounds) * self.stride + quotient(at, run, bounds)
-        return _put(index, self.axis, 1, moved), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, (equal(self.stride, 1) if axis == self.axis else YES)
-
-
-@dataclass(frozen=True)
-class Vectors(Operation):
-    """The last axis as vectors of so many lanes, which are read at once."""
-
-    lanes: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return (*of[:-1], of[-1] // self.lanes)
-
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
-        return (divisible(of[-1], self.lanes, "vectors are whole"),)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return (*index[:-1], index[-1] * self.lanes), YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, equal(self.lanes, 1)
-
-
-@dataclass(frozen=True)
-class Called(Operation):
-    """Changes nothing, but gives the length of an axis a name that constraints use."""
-
-    axis: int
-    name: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return _put(of, self.axis, 1, self.name)
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, YES
-
-
-@dataclass(frozen=True)
-class Written(Operation):
-    """Changes nothing, but is in an array of its own where ``when`` holds, with all neighbours."""
-
-    when: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return of
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
 
 
 @dataclass(frozen=True)
@@ -321,20 +61,33 @@ class Place:
     lanes: int = 1
 
     @property
+    def aligned(self) -> bool:
+        """Whether the index is certainly a multiple of the lanes."""
+        return self.lanes > 1 and divides(self.lanes, self.index)
+
+    @property
+    def safe_index(self) -> Expr:
+        """The index, or 0 where nothing lies: so nothing outside of the array is read."""
+        return self.index if self.inside == YES else Select(self.inside, self.index, NO)
+
+    def or_zero(self, loaded: Expr) -> Expr:
+        """Return what was loaded from the safe index, or zeros where nothing lies."""
+        if self.inside == YES:
+            return loaded
+        zero = Number(0.0) if self.lanes == 1 else Splat(Number(0.0), self.lanes)
+        return Select(self.inside, loaded, zero)
+
+    @property
     def load(self) -> Expr:
         """What is there. Nothing outside of the array is read."""
-        aligned = self.lanes > 1 and divides(self.lanes, self.index)
-        if self.inside == YES:
-            return Load(self.array, self.index, self.lanes, aligned)
-        read = Load(self.array, Select(self.inside, self.index, NO), self.lanes, aligned)
-        zero = Number(0.0) if self.lanes == 1 else Splat(Number(0.0), self.lanes)
-        return Select(self.inside, read, zero)
+        return self.or_zero(Load(self.array, self.safe_index, self.lanes, self.aligned))
 
 
 @dataclass(frozen=True)
 class View:
     """An array and the layout operations on it; immutable, every operation returns another.
 
+    An operation raises InvalidValue for lengths that are known not to satisfy its conditions.
     ``given`` are conditions of what the array was made from.
     """
 
@@ -364,7 +117,7 @@ class View:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The lengths as numbers, where all parameters are decided."""
-        return tuple(map(_known, self.lengths))
+        return tuple(map(known, self.lengths))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -377,7 +130,7 @@ class View:
     def lanes(self) -> int:
         """The lanes of what is read at once."""
         vectors = [one for one in self.operations if isinstance(one, Vectors)]
-        return _known(vectors[0].lanes) if vectors else 1
+        return known(vectors[0].lanes) if vectors else 1
 
     @property
     def adjacent(self) -> Expr:
@@ -408,6 +161,8 @@ class View:
         return Place(self.array, simplified(address), inside, self.lanes)
 
     def _with(self, operation: Operation) -> View:
+        for condition in operation.conditions(self.lengths):
+            condition.check()
         return replace(self, operations=(*self.operations, operation))
 
     def pad(self, axis: int, before: Any, after: Any, mode: str = "zeros") -> View:
@@ -416,9 +171,7 @@ class View:
             return self
         return self._with(Pad(axis, expr(before), expr(after), mode))
 
-    def pad_sides(
-        self, axis: int, sides: tuple[int, int, int, int], mode: str = "zeros"
-    ) -> View:
+    def pad_sides(self, axis: int, sides: tuple[int, int, int, int], mode: str = "zeros") -> View:
         """Return it padded at the top, bottom, left and right, the height being ``axis``."""
         top, bottom, left, right = sides
         return self.pad(axis, top, bottom, mode).pad(axis + 1, left, right, mode)
@@ -489,14 +242,4 @@ class Zip:
         ends = first.lengths[-self.shared :]
         pairs = (pair for one in others for pair in zip(ends, one.lengths[-self.shared :]))
         alike = tuple(same(a, b, "what is zipped is of one length") for a, b in pairs)
-        return reduce(_joined, (one.conditions for one in self.views), ()) + alike
-
-
-def _joined(one: tuple[Condition, ...], other: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    return one + other
-
-
-def _known(length: Expr) -> int:
-    if isinstance(length, Number) and isinstance(length.value, int):
-        return length.value
-    raise TypeError(f"a length that is not decided yet: {length}")
+        return (*(asked for one in self.views for asked in one.conditions), *alike)

@@ -76,8 +76,10 @@ def _path(device: Device) -> Path:
 def _read(path: Path) -> Rates | None:
     try:
         values = json.loads(trust.read(path))
-        rates = (float(values[name]) for name in ("operations", "bytes", "launch"))
-        found = Rates(*rates, wave=int(values["wave"]))
+        operations, bytes_, launch = (
+            float(values[name]) for name in ("operations", "bytes", "launch")
+        )
+        found = Rates(operations, bytes_, launch, int(values["wave"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if min(found.operations, found.bytes, found.launch, found.wave) > 0 else None
@@ -119,9 +121,7 @@ def measured(context: Any, device: Device) -> Rates:
     queue.finish()
     launch = (perf_counter() - started) / _LAUNCHES
     multiplied = float(items) * _CHAINS * _STEPS * device.vector
-    return Rates(
-        multiplied / best["multiply"], 8.0 * count / best["move"], launch, compiled.wave
-    )
+    return Rates(multiplied / best["multiply"], 8.0 * count / best["move"], launch, compiled.wave)
 
 
 def _multiplying(device: Device, items: int) -> Work:

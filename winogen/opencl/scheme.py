@@ -197,9 +197,20 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
         collector.buffer(name, Number(count), 1, itemsize)
     output = View.of("output", *_image_shape(problem, layer.filters, (height, width)))
     return Scheme(
-        image, padded, taps, inputs, weights, partial, gathered, sums, _channels_last(problem, output),
-        tiles, windows, chunks, collector.total(),
-    )  # fmt: skip
+        image=image,
+        padded=padded,
+        taps=taps,
+        inputs=inputs,
+        weights=weights,
+        partial=partial,
+        gathered=gathered,
+        sums=sums,
+        output=_channels_last(problem, output),
+        tiles=tiles,
+        windows=windows,
+        chunks=chunks,
+        bytes=collector.total(),
+    )
 
 
 def _kernel(problem: Problem) -> tuple[int, int]:

@@ -1,14 +1,15 @@
 """The points of direct convolution on a device: ranges, constraints, and draws that are all valid.
 
-The constraints are those that the scheme leaves behind, see `winogen.opencl.constraints`. Parameters
-are decided one after the other in a topological order: what is divided comes before what divides
-it. Ties are broken at random, so several orders are in use, each a `winogen.tasks.space.Space`,
-which offers only values that leave a valid point possible. No draw is thrown away.
+The constraints are those that the scheme leaves behind, see `winogen.opencl.constraints`. The
+parameters are decided one after the other in a topological order: what is divided comes before what
+divides it. Ties are broken at random, so several orders are in use. Each is a
+`winogen.tasks.space.Space`, and offers only values that leave a valid point possible. So no draw is
+thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from winogen.opencl.indices import function_of, names_in
 from winogen.opencl.scheme import PARAMETERS, Point, names, scheme
 from winogen.tasks.space import Constraint, Fact, Level, Space
 
-Ranges = Mapping[str, tuple[int, ...]]
+Function = Callable[[Mapping[str, int]], int]
 # How many orders of the parameters are drawn from.
 ORDERS = 6
 _MOST_WINDOWS = 16  # of a tile along an axis, and of an item
@@ -92,9 +93,7 @@ class Points:
     def __init__(self, problem: Problem, device: Device, **fixed: tuple[int, ...]):
         unknown = fixed.keys() - set(PARAMETERS)
         if unknown:
-            raise InvalidValue(
-                f"range: got {min(unknown)!r}; allowed: {', '.join(PARAMETERS)}"
-            )
+            raise InvalidValue(f"range: got {min(unknown)!r}; allowed: {', '.join(PARAMETERS)}")
         self.problem = problem
         self.device = device
         self.ranges: dict[str, tuple[int, ...]] = {**ranges(problem, device), **fixed}
@@ -188,11 +187,25 @@ class Points:
 
     def broken(self, point: Point) -> list[str]:
         """Return what a point does not satisfy, in words."""
+        facts, conditions = self._functions
         values: dict[str, Any] = point.as_values()
-        facts = self._collector.facts
-        for name, value in facts.items():  # in the order in which they build on each other
-            values[name] = function_of(value)(values)
-        return [one.why for one in self.conditions if not function_of(one.holds)(values)]
+        for name, value in facts:
+            values[name] = value(values)
+        return [why for why, holds in conditions if not holds(values)]
+
+    @cached_property
+    def _functions(self) -> tuple[list[tuple[str, Function]], list[tuple[str, Function]]]:
+        """What computes facts, in the order in which they build on each other, and conditions."""
+        facts = [(name, function_of(value)) for name, value in self._collector.facts.items()]
+        return facts, [(one.why, function_of(one.holds)) for one in self.conditions]
+
+    def bytes_of(self, point: Point) -> int:
+        """Return the bytes of all arrays, those of a call and the packed weights included."""
+        facts, _ = self._functions
+        values: dict[str, Any] = point.as_values()
+        for name, value in facts:
+            values[name] = value(values)
+        return function_of(self._bytes)(values)
 
     def involved(self, condition: Condition) -> frozenset[str]:
         """Return the parameters that a constraint is about."""

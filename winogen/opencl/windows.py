@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from math import gcd
 from operator import add
@@ -11,6 +12,7 @@ from winogen.codegen.devices.expressions import (
     Expr,
     Id,
     Lane,
+    Load,
     Name,
     Number,
     Select,
@@ -32,7 +34,8 @@ from winogen.conv.problem import Problem, plane_of
 from winogen.opencl.epilogue import Finish
 from winogen.opencl.indices import quotient, remainder
 from winogen.opencl.lets import Lets, apart, chosen
-from winogen.opencl.maps import YES, Place
+from winogen.opencl.maps import Place
+from winogen.opencl.operations import YES
 from winogen.opencl.scheme import Point, Scheme
 
 COMMENT = """\
@@ -69,9 +72,9 @@ class WindowSums:
         self.image = lets.let("image", Id("group", 2), self.batch)
         chunk = lets.let("local_chunk", Id("local", 0), point.local_chunks)
         window = lets.let("local_window", Id("local", 1), point.local_windows)
-        window_round = lets.loop("window_round", self.window_rounds)
-        chunk_round = lets.loop("chunk_round", self.chunk_rounds)
         within = lets.inner()
+        window_round = within.loop("window_round", self.window_rounds)
+        chunk_round = within.loop("chunk_round", self.chunk_rounds)
         body = self._rounds(within, (window_round, window), (chunk_round, chunk), target)
         body = [*within.statements, *body]
         for at, count in ((chunk_round, self.chunk_rounds), (window_round, self.window_rounds)):
@@ -124,18 +127,17 @@ class WindowSums:
         at = (row * columns + tap) * run + vector
         moving = frozenset(("vector",))
 
-        def split(place: Place, name: str) -> Expr:
-            """What is read; all that stays the same in the inner loop gets a name outside."""
+        def read(place: Place, name: str) -> Expr:
+            """What is there; all that stays the same in the inner loop gets a name outside."""
             still, moved = apart(place.index, moving)
-            base = outer.read(still)
-            if place.inside == YES:
-                return Place(place.array, self._named(outer, name, base) + moved, YES,
-                             place.lanes).load  # fmt: skip
-            outer.statements.append(there := Let(f"{name}_inside", place.inside))
-            base = Select(there.read, base, Number(0))
-            read = Place(place.array, self._named(outer, name, base) + moved, YES, place.lanes).load
-            zero = Splat(Number(0.0), place.lanes) if place.lanes > 1 else Number(0.0)
-            return Select(there.read, read, zero)
+            if place.inside != YES:
+                outer.statements.append(there := Let(f"{name}_inside", outer.read(place.inside)))
+                place = replace(place, inside=there.read)
+                still = Select(there.read, outer.read(still), Number(0))
+            else:
+                still = outer.read(still)
+            base = self._named(outer, f"{name}_at", still)
+            return place.or_zero(Load(place.array, base + moved, place.lanes, place.aligned))
 
         inner: list[Statement] = []
         pixels, weights = [], []
@@ -143,13 +145,13 @@ class WindowSums:
             place = self.scheme.inputs.at(
                 self.image, self.group, self.tile, *window, s, *chunk, at, bounds=outer.bounds
             )
-            inner.append(let := Let(f"x{s}", split(place, f"x{s}_at")))
+            inner.append(let := Let(f"x{s}", read(place, f"x{s}")))
             pixels.append(let.read)
         for k in range(point.filters):
             place = self.scheme.weights.at(
                 self.group, self.block, k, *chunk, at, bounds=outer.bounds
             )
-            inner.append(let := Let(f"w{k}", split(place, f"w{k}_at")))
+            inner.append(let := Let(f"w{k}", read(place, f"w{k}")))
             weights.append(let.read)
         inner += [
             Assign(self.sums[k, s], self._product(w, x, self.sums[k, s]))
