@@ -144,14 +144,14 @@ class _Counter:
         return inside + whole(one.lanes, self.vector)
 
 
-def _times(loop: Loop) -> float:
-    """How often a loop runs; on average where the first differs from item to item."""
+def _times(loop: Loop) -> int:
+    """How often a loop runs, and where the first differs from item to item, at most."""
     step = loop.step.value if isinstance(loop.step, Number) else 1
     match loop.start, loop.stop:
         case Number(value=start), Number(value=stop):
             return max(0, -(-(stop - start) // step))
         case _, Number(value=stop):
-            return stop / step
+            return -(-stop // step)
         case start, Binary(op="+", left=left, right=Number(value=count)) if left == start:
             return -(-count // step)
-    return 1.0
+    return 1

@@ -127,8 +127,12 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
     if parameters.fused:
         at_once, items = parameters.tiles, parameters.items
         blocks = -(-tiles.count // at_once) * layer.groups
+        # Lanes are stored one by one.
+        apart = in_lanes * whole(1, vector) - whole(in_lanes, vector)
+        gather += tiles.positions * apart
         into = padded(at_once * channels // in_lanes, items) * gather
         lanes = whole(out_lanes, vector)
+        scatter -= tiles.positions * lanes  # sums need not be read
         # A factor, a number and a multiply-add for each product.
         summed = tiles.positions * channels * (2 * lanes + whole(1, vector))
         out = padded(at_once * filters // out_lanes, items) * (summed + scatter)
@@ -188,7 +192,22 @@ def _product(buffers: Buffers, block: Block, terms: int, device: Device) -> Dema
     chains = -(-terms // block.depth) if block.depth and block.depth < terms else 0
     each = lanes * (loads + sums * (terms + chains + 1))
     if block.staged:
-        copied = -(-terms // block.lanes) * tall + terms * wide // block.lanes
-        each += 2 * lanes * -(-copied // items)
+        each += 2 * lanes * _copied(block, terms)
     moved = sum(one.nbytes for one in buffers if one is not None)
     return Demand(count * items * each, moved, count, items)
+
+
+def _copied(block: Block, terms: int) -> int:
+    """Vectors that an item copies to the memory of its group."""
+    items = block.group[0] * block.group[1]
+    tall, wide = block.tile
+
+    def stage(count: int) -> int:
+        rows = tall * -(-count // block.lanes)
+        return -(-rows // items) + -(-(count * wide // block.lanes) // items)
+
+    def chain(count: int) -> int:
+        return count // block.staged * stage(block.staged) + stage(count % block.staged)
+
+    length = min(block.depth or terms, terms)
+    return terms // length * chain(length) + chain(terms % length)
