@@ -39,6 +39,7 @@ class Device:
     largest_buffer: int = 1 << 27  # bytes
     memory_bytes: int = 1 << 29
     vector: int = 4  # lanes of float that the driver prefers
+    lanes: int = 16  # the most of a vector that its language has
     half: bool = False  # whether it computes in float16
 
     @classmethod

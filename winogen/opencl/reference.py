@@ -50,17 +50,19 @@ def reference(problem: Problem, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     sums = np.zeros((problem.batch, layer.filters, *problem.output_size))
     for taps in product(*map(range, layer.kernel)):
         places = tuple(
-            slice(tap * axis.dilation, tap * axis.dilation + axis.stride * (count - 1) + 1, axis.stride)
+            slice(first, first + axis.stride * (count - 1) + 1, axis.stride)
             for tap, axis, count in zip(taps, layer.axes, problem.output_size, strict=True)
+            for first in (tap * axis.dilation,)
         )
         for group in range(groups):
             into = slice(group * filters, (group + 1) * filters)
-            seen = padded[(slice(None), slice(group * channels, (group + 1) * channels), *places)]
-            factors = weights[(into, slice(None), *taps)]
-            sums[:, into] += np.einsum("mc,nc...->nm...", factors, seen)
+            seen = slice(group * channels, (group + 1) * channels)
+            inputs: np.ndarray = padded[(slice(None), seen, *places)]
+            factors: np.ndarray = weights[(into, slice(None), *taps)]  # type: ignore[arg-type]
+            sums[:, into] += np.einsum("mc,nc...->nm...", factors, inputs)
     output = np.empty_like(sums)
-    added = [None if (one := wide.get(name)) is None else planes(one) for name in ("add", "add_after")]
-    store = finished(problem.epilogue, wide.get("bias"), wide.get("slopes"), *added, output)
+    add, after = (planes(wide[one]) if one in wide else None for one in ("add", "add_after"))
+    store = finished(problem.epilogue, wide.get("bias"), wide.get("slopes"), add, after, output)
     for image, own in enumerate(sums):
         store(own, image, slice(0, layer.filters), tuple(slice(0, n) for n in problem.output_size))
     return output if layer.planar else np.moveaxis(output, 1, -1)

@@ -24,7 +24,7 @@ from winogen.codegen.devices.expressions import (
     Select,
     Splat,
 )
-from winogen.codegen.devices.lines import COLUMNS, block, broken
+from winogen.codegen.devices.lines import COLUMNS, block, broken, indented
 from winogen.codegen.devices.statements import (
     Array,
     Assign,
@@ -42,6 +42,7 @@ from winogen.codegen.devices.statements import (
     Work,
 )
 from winogen.codegen.dialects import single
+from winogen.codegen.headers import title
 from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -188,6 +189,11 @@ class Printer:
                 return self.real(one, 1, _ATOM), _ATOM
             case Splat(one, lanes):
                 return self.splat(self.real(one), lanes), _UNARY
+            case Select(Number(known), yes, no):
+                one = yes if known else no
+                if value.real:
+                    return self.real(one, value.lanes, _ATOM), _ATOM
+                return self._spelled(one)
             case Select():
                 return self.select(value)
             case Call():
@@ -371,7 +377,12 @@ class Printer:
         return ["#pragma unroll"]
 
     def condition(self, one: If, columns: int) -> list[str]:
-        """What is done by a condition."""
+        """What is done by a condition; one that is known is none."""
+        if isinstance(one.condition, Number):
+            taken = one.body if one.condition.value else one.otherwise
+            lines = self.statements(taken, columns - 4)
+            names = any(isinstance(inner, Let | Declare) for inner in taken)
+            return ["{", *indented(lines), "}"] if names else self.statements(taken, columns)
         *above, head = broken(f"if ({self.expression(one.condition)})", columns - 2)
         yes = self.statements(one.body, columns - 4)
         no = self.statements(one.otherwise, columns - 4)
@@ -424,9 +435,11 @@ class Printer:
         text = routine(one.program, source, target, self.spelling(one.lanes))
         constants = [self.constant_line(constant) for constant in text.constants]
         lines = self.routine_body(one, [*constants, *text.lines])
+        kind = next((kind for kind in KINDS.values() if kind.source == source), None)
+        says = title(kind, one.program) if kind else f"{one.name}:"
         return "\n".join(
             [
-                *self.comment(f"{one.name}:"),
+                *self.comment(says),
                 "//",
                 *(f"//     {equation}" for equation in text.equations),
                 self.routine_head(one),

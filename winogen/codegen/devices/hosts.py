@@ -5,6 +5,7 @@ Templates of the programs are below ``csrc/devices``; here is what they call arr
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -14,6 +15,7 @@ from winogen.codegen.devices.render import render
 from winogen.codegen.devices.statements import Array, Kernel, Work
 from winogen.codegen.devices.walk import arrays_used
 from winogen.codegen.templates import environment
+from winogen.errors import InvalidValue
 
 _CTYPES = {
     "opencl": {"float32": "float", "float16": "uint16_t"},
@@ -46,6 +48,14 @@ _FILES = {
 }
 BACKENDS = {"opencl": "OpenCL", "cuda": "CUDA", "wgsl": "WebGPU"}
 _SUFFIX = {"opencl": ".cl", "cuda": ".cu", "wgsl": ".wgsl"}
+# What the programs call their own.
+_TAKEN = frozenset(
+    "add add_after arrays bias block buffers bytes check code compile context count data device"
+    " enqueue entries error event events fill file first_device found fwrite group half here input"
+    " items kernel kernels launch launches layer main name needs next number numbers numpy output"
+    " own pack packed packing path queue read read_file right slopes stream test text upload vec2"
+    " vec4 vec8 vec16 weights wgpu zeros".split()
+)
 _GIVEN = ("weights", "bias", "slopes")
 _CALLED = ("input", "add", "add_after", "output")
 
@@ -100,7 +110,12 @@ def host_files(
     ``about``: lines that say what it computes. ``numbers``: those of the self-test, as they lie in
     memory: of what is given once (weights, bias, slopes), of what a call reads, and of its
     output. ``limit``: how far from that, measured by its largest number, an output may be.
+    Raises InvalidValue for a name that the programs have already.
     """
+    if name in {*_TAKEN, *keyword.kwlist, *(one.name for one in work.arrays)}:
+        raise InvalidValue(
+            f"name: got {name!r}, which the generated programs use; allowed: another identifier"
+        )
     if backend == "cuda":
         # Kernels are functions of the program that they are linked with.
         work = replace(
@@ -108,9 +123,7 @@ def host_files(
             pack=tuple(_renamed(one, name) for one in work.pack),
             kernels=tuple(_renamed(one, name) for one in work.kernels),
         )
-    buffers = {
-        one.name: _buffer(one, backend, binding) for binding, one in enumerate(work.arrays)
-    }
+    buffers = {one.name: _buffer(one, backend, binding) for binding, one in enumerate(work.arrays)}
     by_role = {one.role: one for one in buffers.values() if one.role in (*_GIVEN, *_CALLED)}
     given = [by_role[role] for role in _GIVEN if role in by_role]
     called = [by_role[role] for role in _CALLED if role in by_role]
@@ -118,6 +131,7 @@ def host_files(
     kept = [one for one in given if one.name in read]
     own = [one for one in buffers.values() if one.role in ("packed", "workspace")] + kept
     tested = [*given, *called]
+    text = render(work, backend)
     context = {
         "name": name,
         "NAME": name.upper(),
@@ -140,13 +154,13 @@ def host_files(
         "workspace_bytes": work.workspace_bytes,
         "packed_bytes": sum(one.nbytes for one in own if one.role == "packed"),
         "limit": f"{limit:.1e}",
-        "text": render(work, backend),
+        "text": text,
     }
     files: dict[str, str | bytes] = {}
     if backend == "cuda":
         files[f"{name}.cu"] = _filled(backend, "host.cu", context)
     else:
-        files[name + _SUFFIX[backend]] = context["text"]
+        files[name + _SUFFIX[backend]] = text
     for suffix, page in _FILES[backend].items():
         file = suffix if suffix in ("Makefile", "README.md") else name + suffix
         files[file] = _filled(backend, page, context)
@@ -165,9 +179,7 @@ def _renamed(kernel: Kernel, name: str) -> Kernel:
 def _buffer(one: Array, backend: str, binding: int) -> Buffer:
     sizes = " x ".join(map(str, one.shape))
     ctype = _CTYPES[backend][one.dtype]
-    return Buffer(
-        one.name, one.role, one.dtype, ctype, sizes, prod(one.shape), one.nbytes, binding
-    )
+    return Buffer(one.name, one.role, one.dtype, ctype, sizes, prod(one.shape), one.nbytes, binding)
 
 
 def _launch(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Launch:
