@@ -97,7 +97,7 @@ def check_random(seed):
     channels = problem.layer.channels // problem.layer.groups
     error = _tiled_error("float32", channels, transforms, depth)
     # Predicted is the largest error of large layers: of few outputs the largest is smaller.
-    close(computed(work, arrays), case.wanted(arrays), 8 * error)
+    close(computed(work, arrays), case.wanted(arrays), 8 * error * max(1, case.largest(arrays)))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,10 +6,10 @@ records of kernels demand, at the rates of the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from math import prod
 from random import Random
 from typing import Any
@@ -31,11 +31,14 @@ from winogen.opencl.scheme import Point
 from winogen.opencl.space import Points as PointsOf
 from winogen.opencl.tiles import Tiles
 from winogen.opencl.winograd import arrays_of, mcmr_work
+from winogen.program.summation import PROGRAM
 from winogen.records import Points, Precision
 
 ALGORITHMS = ("auto", "direct", "mcmr")
-_DRAWS = 16  # points of direct convolution of each kind
+_DRAWS = 8  # points of direct convolution of each kind
 ALTERNATIVES = 8  # the most candidates that are returned
+# Of each tile so many cuts are tried first; and all cuts of so many tiles, the fastest by then.
+_SOME, _TILINGS = 2, 12
 # Sums of a work-item: so many numbers, where the device has no vectors, or vectors.
 _MOST_SUMS, _MOST_VECTORS = 64, 16
 _MOST_NUMBERS = 2**31 - 1  # of an array, whose indices have 32 bits
@@ -65,29 +68,42 @@ class Candidate:
         return mcmr_work(problem, self.transforms, self.parameters, bias)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of what it takes besides the arrays of a call: packed weights and workspace."""
+        return sum(one.nbytes for one in self.arrays)
+
+    def measured_as(self, seconds: float) -> Candidate:
+        """Return the same with the time that it took on the device."""
+        return replace(self, seconds=seconds, measured=True)
+
+    @property
     def tag(self) -> str:
         """What its transforms are called besides m and r."""
         tags = [one.tag if one else "" for one in self.points]
         return next(filter(None, tags), "")
 
 
-def choose(problem: Problem, request: Request, device: Device, rates: Rates) -> list[Candidate]:
+def choose(
+    problem: Problem,
+    request: Request,
+    device: Device,
+    rates: Rates,
+    measured: Sequence[Candidate] = (),
+) -> list[Candidate]:
     """Return the ways to compute a problem, the one that runs first, the others by time.
 
     The first is the fastest within the tolerance, as `winogen.conv.tolerance.Tolerance` has it.
-    Raises InvalidValue where nothing keeps to the workspace limit, to the tolerance or to the
-    device's memory.
+    Where some of the ``measured`` candidates are what is asked for, nothing is predicted. Raises
+    InvalidValue where nothing keeps to the workspace limit, to the tolerance or to the device's
+    memory.
     """
     limit, layer = request.workspace_limit, problem.layer
-    every = sorted(_candidates(problem, request, device, rates), key=_seconds)
-    fitting = [one for one in every if _has_room(problem, one, device)]
+    _check_room(problem, arrays_of(problem), device)
+    usable = [one for one in measured if _is_asked_for(problem, one, request)]
+    every = sorted(usable or _candidates(problem, request, device, rates), key=_seconds)
+    fitting = [one for one in every if _has_room(_arrays(problem, one), device)]
     if not fitting:
-        needed = min((max(_sizes(problem, one)), sum(_sizes(problem, one))) for one in every)
-        raise InvalidValue(
-            f"input: got shape {problem.input_shape}, which takes {needed[1]} bytes on the device, "
-            f"{needed[0]} of them in one buffer; allowed on {device.name}: {device.memory_bytes}, "
-            f"{device.largest_buffer} in one buffer, and {_MOST_NUMBERS} numbers"
-        )
+        _check_room(problem, min((_arrays(problem, one) for one in every), key=_bytes), device)
     least = min(one.workspace_bytes for one in fitting)
     if limit is not None and least > limit:
         raise InvalidValue(
@@ -109,6 +125,18 @@ def choose(problem: Problem, request: Request, device: Device, rates: Rates) -> 
         chosen = Tolerance.of(layer, request.tolerance).best(ways, error, what)
     ranked = [chosen, *(one for one in ways if one is not chosen)][:ALTERNATIVES]
     return [replace(one, error=error(one)) for one in ranked]
+
+
+def _is_asked_for(problem: Problem, one: Candidate, request: Request) -> bool:
+    """Whether a measured candidate answers a request that leaves all but an algorithm open."""
+    limit, rule = request.workspace_limit, Tolerance.of(problem.layer, request.tolerance)
+    return (
+        not (request.tile or request.points)
+        and request.order == PROGRAM
+        and request.algorithm in ("auto", one.algorithm)
+        and (limit is None or one.workspace_bytes <= limit)
+        and rule.allows(predicted_error(problem, one))
+    )
 
 
 def predicted_error(problem: Problem, candidate: Candidate) -> float:
@@ -181,51 +209,107 @@ def direct(problem: Problem, device: Device, rates: Rates) -> list[Candidate]:
     at_once = {"chunk": tuple(sorted(whole)), "local_chunks": (1,)}
     found: dict[Point, Candidate] = {}
     for fixed in (plain | at_once, plain):
-        points, random = PointsOf(problem, device, **fixed), Random(0)
+        try:
+            points, random = PointsOf(problem, device, **fixed), Random(0)
+        except InvalidValue:  # the device has no room for any
+            continue
         for _ in range(_DRAWS):
             point = points.draw(random)
-            if point in found:
-                continue
-            work = direct_work(problem, point, device)
-            found[point] = Candidate(
-                "direct",
-                counting.seconds(work, device, rates),
-                problem.direct_multiplications,
-                work.workspace_bytes,
-                point,
-                tuple(array for array in work.arrays if array.role in ("packed", "workspace")),
-            )
+            if point not in found:
+                found[point] = direct_candidate(problem, point, device, rates)
     return list(found.values())
 
 
+def direct_candidate(
+    problem: Problem, point: Point, device: Device, rates: Rates | None = None
+) -> Candidate:
+    """Return direct convolution at a point; without ``rates`` its time is not predicted.
+
+    Raises InvalidValue for a point that the problem or the device does not allow.
+    """
+    work = direct_work(problem, point, device)
+    return Candidate(
+        "direct",
+        0.0 if rates is None else counting.seconds(work, device, rates),
+        problem.direct_multiplications,
+        work.workspace_bytes,
+        point,
+        tuple(array for array in work.arrays if array.role in ("packed", "workspace")),
+    )
+
+
 def tiled(problem: Problem, request: Request, device: Device, rates: Rates) -> list[Candidate]:
-    """Return Winograd's ways: every tile that the request leaves open, cut in every way."""
+    """Return Winograd's ways: every tile that the request leaves open, each cut in some ways, and
+    those that are fastest so far in all.
+
+    Within a workspace limit all are cut in all ways.
+    """
     layer = problem.layer
     choice = Choice("mcmr", order=request.order)
     choices = tilings(choice, layer.kernel, layer.stride, request.tile, request.points, None)
-    pairs = layer.channels * layer.filters // layer.groups
-    found = []
-    for one in choices:
-        transforms = _transforms(problem, one)
-        tiles = Tiles(problem, *transforms)
-        assert one.tile is not None
-        for cut in _cuts(tiles, device):
-            buffers = Buffers.of(tiles, cut)
-            needed = cuts.demands(tiles, cut, device)
-            found.append(
-                Candidate(
-                    "mcmr",
-                    sum(kernel.seconds(device, rates) for kernel in needed),
-                    tiles.count * tiles.positions * pairs,
-                    buffers.workspace_bytes,
-                    cut,
-                    tuple(array for array in buffers if array is not None),
-                    (one.tile[0], one.tile[1]),
-                    one.points,
-                    transforms,
-                )
-            )
-    return found
+    some = None if request.workspace_limit is not None else _SOME
+    found = [_Tiling(problem, one) for one in choices]
+    ways = [way for one in found for way in one.candidates(device, rates, some)]
+    if some is None:
+        return ways
+    ways.sort(key=_seconds)
+    best = dict.fromkeys((way.tile, way.points) for way in ways)
+    for one in found:
+        if (one.tile, one.points) in [*best][:_TILINGS]:
+            ways += one.candidates(device, rates)
+    return ways
+
+
+def tiled_candidate(
+    problem: Problem,
+    cut: Parameters,
+    tile: tuple[int, int],
+    points: tuple[Points | None, ...],
+    device: Device,
+) -> Candidate:
+    """Return Winograd's way with these parameters, whose time is not predicted.
+
+    Raises InvalidValue for parameters that the problem or the device does not allow.
+    """
+    tiling = _Tiling(problem, Choice("mcmr", tile, points))
+    if wrong := cut.problems(tiling.tiles, device):
+        raise InvalidValue(f"parameters: got {cut}; allowed: {wrong[0]}")
+    return tiling.candidate(cut, 0.0)
+
+
+class _Tiling:
+    """Winograd's algorithms of a tile and points along each axis."""
+
+    def __init__(self, problem: Problem, choice: Choice):
+        assert choice.tile is not None
+        self.tile = choice.tile[0], choice.tile[1]
+        self.points = choice.points
+        self.transforms = _transforms(problem, choice)
+        self.tiles = Tiles(problem, *self.transforms)
+
+    def candidates(
+        self, device: Device, rates: Rates, most: int | None = None
+    ) -> Iterator[Candidate]:
+        """Yield it cut in so many ways of products, and as many with one kernel; None: in all."""
+        for every in (_cuts(self.tiles, device), _fused_cuts(self.tiles, device)):
+            for cut in islice(every, most):
+                needed = cuts.demands(self.tiles, cut, device)
+                yield self.candidate(cut, sum(one.seconds(device, rates) for one in needed))
+
+    def candidate(self, cut: Parameters, seconds: float) -> Candidate:
+        """Return it cut in one way, and how long that takes."""
+        tiles, layer, buffers = self.tiles, self.tiles.problem.layer, Buffers.of(self.tiles, cut)
+        return Candidate(
+            "mcmr",
+            seconds,
+            tiles.count * tiles.positions * layer.channels * layer.filters // layer.groups,
+            buffers.workspace_bytes,
+            cut,
+            tuple(array for array in buffers if array is not None),
+            self.tile,
+            self.points,
+            self.transforms,
+        )
 
 
 def _transforms(problem: Problem, choice: Choice) -> tuple[Transform, Transform]:
@@ -246,29 +330,43 @@ def _cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
     planar = layer.planar
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
     in_lanes, in_rows = (tiles.count, filters) if planar else (filters, tiles.count)
-    vectors = dict.fromkeys((device.vector if device.vector > 1 else 4, 4, 1))
-    fits = [v for v in vectors if v < 2 * in_lanes] or [1]
-    items = min(64, device.group, *device.items[:2])
-    staged = 16 if device.local_is_near else 0
-    for vector, rows, wide in product(fits, (8, 4, 2, 1), (2, 1, 4)):
-        sums = rows * wide * vector
+    vector = _vector(device, in_lanes)
+    staged = 16 if device.local_is_near and channels > 16 else 0
+    for rows, wide, group in product((8, 4, 2, 1), (2, 1, 4), ((8, 8), (2, 2))):
         if rows >= 2 * in_rows or (wide > 1 and (wide - 1) * vector >= in_lanes):
             continue
-        if sums > (_MOST_SUMS if device.vector == 1 else _MOST_VECTORS * device.vector):
+        if rows * wide * vector > max(_MOST_SUMS, _MOST_VECTORS * device.vector):
             continue
         sizes = (rows, wide * vector) if planar else (wide * vector, rows)
-        for group in ((8, 8), (16, 4), (4, 2), (1, 1)):
-            cut = Parameters(*sizes, vector, group, staged, 64, items)
-            if channels <= staged:
-                cut = replace(cut, staged=0)
-            if not cut.problems(tiles, device):
-                yield cut
-    for at_once, vector in product((8, 16, 32, 4), fits):
-        lanes = vector if not planar else 1
-        cut = Parameters(lanes, at_once * lanes, lanes, (1, 1), 0, 0, items, fused=True)
-        cut = replace(cut, tiles=at_once) if not planar else cut
+        cut = Parameters(*sizes, vector, group, staged, 64, _items(device))
         if not cut.problems(tiles, device):
             yield cut
+
+
+def _fused_cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
+    """Yield ways to compute all in one kernel, where a group has room for the tiles."""
+    layer = tiles.problem.layer
+    filters = layer.filters // layer.groups
+    lanes = 1 if layer.planar else _vector(device, filters)
+    while filters % lanes:
+        lanes //= 2
+    for at_once in (16, 8, 32, 4):
+        cut = Parameters(lanes, at_once, lanes, (1, 1), 0, 0, _items(device), fused=True)
+        if not cut.problems(tiles, device):
+            yield cut
+
+
+def _vector(device: Device, count: int) -> int:
+    """The lanes of vectors of so many neighbours."""
+    vector = device.vector if device.vector > 1 else 4
+    while vector > 1 and vector >= 2 * count:
+        vector //= 2
+    return vector
+
+
+def _items(device: Device) -> int:
+    """Work-items of a group that transforms."""
+    return min(64, device.group, *device.items[:2])
 
 
 def _seconds(one: Candidate) -> float:
@@ -279,11 +377,26 @@ def _arrays(problem: Problem, one: Candidate) -> tuple[Array, ...]:
     return (*arrays_of(problem), *one.arrays)
 
 
-def _sizes(problem: Problem, one: Candidate) -> list[int]:
-    return [array.nbytes for array in _arrays(problem, one)]
+def _bytes(arrays: tuple[Array, ...]) -> int:
+    return sum(one.nbytes for one in arrays)
 
 
-def _has_room(problem: Problem, one: Candidate, device: Device) -> bool:
-    sizes = _sizes(problem, one)
-    fits = max(sizes) <= device.largest_buffer and sum(sizes) <= device.memory_bytes
-    return fits and all(prod(array.shape) <= _MOST_NUMBERS for array in _arrays(problem, one))
+def _has_room(arrays: tuple[Array, ...], device: Device) -> bool:
+    fits = max(one.nbytes for one in arrays) <= device.largest_buffer
+    return (
+        fits
+        and _bytes(arrays) <= device.memory_bytes
+        and all(prod(one.shape) <= _MOST_NUMBERS for one in arrays)
+    )
+
+
+def _check_room(problem: Problem, arrays: tuple[Array, ...], device: Device) -> None:
+    """Raise InvalidValue where a device has no room for arrays."""
+    if not _has_room(arrays, device):
+        largest = max(one.nbytes for one in arrays)
+        raise InvalidValue(
+            f"input: got shape {problem.input_shape}, which takes {_bytes(arrays)} bytes on the "
+            f"device, {largest} of them in one buffer; allowed on {device.name}: "
+            f"{device.memory_bytes}, {device.largest_buffer} in one buffer, and {_MOST_NUMBERS} "
+            "numbers"
+        )

@@ -149,9 +149,9 @@ def _times(loop: Loop) -> int:
     step = loop.step.value if isinstance(loop.step, Number) else 1
     match loop.start, loop.stop:
         case Number(value=start), Number(value=stop):
-            return max(0, -(-(stop - start) // step))
+            return max(0, int(-(-(stop - start) // step)))
         case _, Number(value=stop):
-            return -(-stop // step)
+            return int(-(-stop // step))
         case start, Binary(op="+", left=left, right=Number(value=count)) if left == start:
-            return -(-count // step)
+            return int(-(-count // step))
     return 1

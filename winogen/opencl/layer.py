@@ -16,7 +16,7 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
-from winogen.opencl import running
+from winogen.opencl import running, wisdom
 from winogen.opencl.choice import ALGORITHMS, Candidate, choose
 from winogen.opencl.devices import Device, context_of, platform
 from winogen.opencl.plan import DevicePlan
@@ -116,14 +116,28 @@ class Conv2d:
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
         self._slopes = arguments.slopes(activation, self._layer.filters, self._weight.dtype)
-        self.context = context_of(context)
-        self.device = Device.of(self.context.devices[0])
+        self._settle(context_of(context))
+
+    def _settle(self, context: Any) -> None:
+        """Begin on a context, with nothing bound."""
+        self.context = context
+        self.device = Device.of(context.devices[0])
         cl = platform()
         self._queue = cl.CommandQueue(
-            self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
         self._bound: dict[Any, Bound] = {}
         self._lock = threading.Lock()
+
+    _STATE = ("_layer", "_request", "_weight_dtype", "_weight", "_bias", "_slopes")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles carry the weights, and run on the first device where they arrive."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._settle(context_of())
 
     def __call__(
         self, input: Any, out: Any = None, *, add: Any = None, add_after: Any = None
@@ -271,7 +285,9 @@ class Conv2d:
 
     def _made(self, problem: Problem) -> Bound:
         bias = self._bias is not None
-        ranked = choose(problem, self._request, self.device, rates_of(self.context))
+        measured = wisdom.candidates(problem, self.device)
+        rates = rates_of(self.context)
+        ranked = choose(problem, self._request, self.device, rates, measured)
         compiled = Running(ranked[0].work(problem, self.device, bias), self.context)
         buffers = compiled.pack(self._queue, self._weight)
         for one in compiled.work.arrays:

@@ -163,7 +163,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     taps = taps.split(0, group_filters).transpose(0, 1, 3, 4, 2)
     taps = taps.pad(4, 0, image.lengths[4] - layer.channels // layer.groups)
     weights = taps.written("packed", 1)
-    collector.buffer("packed", _numbers(taps), 1, itemsize)
+    collector.buffer("packed", _numbers(taps), 1, 4)  # float32
     weights = weights.vectors(vector).join(2).join(2).called(2, every_vector)
     weights = in_chunks(weights.split(1, p["filters"]), 3)
     collector.take(Zip((inputs, weights), shared=3))

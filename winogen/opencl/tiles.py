@@ -7,6 +7,7 @@ has tiles of its own, which see every so many pixels, as if the axis were shorte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -81,7 +82,7 @@ class Tiles:
     height: Transform
     width: Transform
 
-    @property
+    @cached_property
     def axes(self) -> tuple[TileAxis, TileAxis]:
         """Along the height and the width."""
         layer, problem = self.problem.layer, self.problem
@@ -93,7 +94,7 @@ class Tiles:
         )
         return rows, cols
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many tiles there are, of all images."""
         return self.problem.batch * prod(axis.count for axis in self.axes)
