@@ -16,6 +16,7 @@ from winogen.codegen.devices.expressions import (
     Number,
     Select,
     Splat,
+    Vector,
 )
 from winogen.codegen.devices.statements import (
     Array,
@@ -138,6 +139,13 @@ def vectors(lanes=4, dtype="float32"):
             ),
         ),
         Assign(sums[0], sums[0] - Load("x", i.read * lanes, lanes, aligned=True)),
+        # The lanes leave in their order and come back.
+        Assign(sums[1], Vector(tuple(Lane(sums[1], k) for k in reversed(range(lanes)))))
+        if lanes > 1
+        else Remark("One lane has no order."),
+        Assign(sums[1], Vector(tuple(Lane(sums[1], k) for k in reversed(range(lanes)))))
+        if lanes > 1
+        else Remark("So it stays."),
         Let("result", sums[0] + sums[1]),
         Store("y", i.read * lanes, Name("result", True, lanes), aligned=True),
         Store("last", i.read, Lane(Name("result", True, lanes), lanes - 1)),

@@ -71,6 +71,9 @@ class C(Printer):
         self.needed.add(("splat", self.type_of(True), lanes))
         return f"splat{lanes}({text})"
 
+    def vector(self, parts: list[str]) -> str:
+        return f"({self.type_of(True, len(parts))}){{{', '.join(parts)}}}"
+
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}[{lane}]"
 

@@ -23,6 +23,7 @@ from winogen.codegen.devices.expressions import (
     Number,
     Select,
     Splat,
+    Vector,
 )
 from winogen.codegen.devices.lines import COLUMNS, block, broken, indented
 from winogen.codegen.devices.statements import (
@@ -86,6 +87,10 @@ class Printer:
 
     def splat(self, text: str, lanes: int) -> str:
         """A vector whose lanes are all the same."""
+        raise NotImplementedError
+
+    def vector(self, parts: list[str]) -> str:
+        """A vector of single numbers."""
         raise NotImplementedError
 
     def identity(self, of: str, axis: int) -> str:
@@ -189,6 +194,8 @@ class Printer:
                 return self.real(one, 1, _ATOM), _ATOM
             case Splat(one, lanes):
                 return self.splat(self.real(one), lanes), _UNARY
+            case Vector(parts):
+                return self.vector([self.real(one) for one in parts]), _ATOM
             case Select(Number(known), yes, no):
                 one = yes if known else no
                 if value.real:

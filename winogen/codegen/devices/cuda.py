@@ -52,6 +52,9 @@ class Cuda(Printer):
     def splat(self, text: str, lanes: int) -> str:
         return f"{self.type_of(True, lanes)}({text})"
 
+    def vector(self, parts: list[str]) -> str:
+        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
+
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}[{lane}]"
 

@@ -41,6 +41,9 @@ class OpenCL(Printer):
     def identity(self, of: str, axis: int) -> str:
         return f"get_{of}_id({axis})"
 
+    def vector(self, parts: list[str]) -> str:
+        return f"({self.type_of(True, len(parts))})({', '.join(parts)})"
+
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}.s{lane:x}"
 

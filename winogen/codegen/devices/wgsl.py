@@ -96,6 +96,9 @@ class Wgsl(Printer):
     def converted(self, value: Expr, level: int = 0) -> str:
         return f"{self.type_of(True)}({self.expression(value)})"
 
+    def vector(self, parts: list[str]) -> str:
+        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
+
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}.{'xyzw'[lane]}"
 
