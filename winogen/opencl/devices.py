@@ -40,6 +40,7 @@ class Device:
     memory_bytes: int = 1 << 29
     cache_bytes: int = 1 << 18  # between memory and compute units
     vector: int = 4  # lanes of float that the driver prefers
+    lanes: int = 16  # the most of a vector that its language has
     half: bool = False  # whether it computes in float16
 
     @classmethod
