@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, product
 from math import prod
-from random import Random
 from typing import Any
 
 from winogen.codegen.devices.statements import Array, Work
@@ -28,14 +27,14 @@ from winogen.opencl.cuts import Buffers, Parameters
 from winogen.opencl.devices import Device
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import Point
-from winogen.opencl.space import Points as PointsOf
 from winogen.opencl.tiles import Tiles
+from winogen.opencl.usual import usual
 from winogen.opencl.winograd import arrays_of, mcmr_work
 from winogen.program.summation import PROGRAM
 from winogen.records import Points, Precision
 
 ALGORITHMS = ("auto", "direct", "mcmr")
-_DRAWS = 8  # points of direct convolution of each kind
+_POINTS = 16  # of direct convolution
 ALTERNATIVES = 8  # the most candidates that are returned
 # Of each tile so many cuts are tried first; and all cuts of so many tiles, the fastest by then.
 _SOME, _TILINGS = 2, 12
@@ -201,26 +200,12 @@ def _candidates(
 
 
 def direct(problem: Problem, device: Device, rates: Rates) -> list[Candidate]:
-    """Return direct convolution at some points, drawn at random: always the same ones.
+    """Return direct convolution at points that are usually good.
 
     Half of them sum a window at once, which needs no memory besides the call's arrays.
     """
-    layer = problem.layer
-    channels, *kernel = layer.weight_shape[1:]
-    whole = {prod(kernel) * -(-channels // v) for v in (1, 2, 4, 8, 16)}
-    plain: dict[str, tuple[int, ...]] = dict.fromkeys(("pad", "crop", "coalesced", "dot"), (0,))
-    at_once = {"chunk": tuple(sorted(whole)), "local_chunks": (1,)}
-    found: dict[Point, Candidate] = {}
-    for fixed in (plain | at_once, plain):
-        try:
-            points, random = PointsOf(problem, device, **fixed), Random(0)
-        except InvalidValue:  # the device has no room for any
-            continue
-        for _ in range(_DRAWS):
-            point = points.draw(random)
-            if point not in found:
-                found[point] = direct_candidate(problem, point, device, rates)
-    return list(found.values())
+    points = usual(problem, device, _POINTS)
+    return [direct_candidate(problem, point, device, rates) for point in points]
 
 
 def direct_candidate(

@@ -156,47 +156,34 @@ def names_in(value: Expr) -> frozenset[str]:
     return frozenset()
 
 
-_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
-
-
 def function_of(value: Expr) -> Callable[[Mapping[str, int]], int]:
     """Return what computes an integer from the values of its names.
 
     >>> function_of(Name("i") * 2 + 1)({"i": 4})
     9
     """
+    return eval(f"lambda names: {_python(value)}", {})
+
+
+def _python(value: Expr) -> str:
+    """An integer as an expression of Python."""
     match value:
         case Number(value=int(known)):
-            return lambda names: known
+            return f"({known})"
         case Name(name=name):
-            return lambda names: names[name]
+            return f"names[{name!r}]"
         case Binary(op=op, left=left, right=right):
-            a, b = function_of(left), function_of(right)
-            return _BINARY[op](a, b)
-        case Call(function=name, arguments=arguments):
-            function, parts = _FUNCTIONS[name], [*map(function_of, arguments)]
-            return lambda names: function(*(part(names) for part in parts))
+            joined = f"({_python(left)} {_WORDS.get(op, op)} {_python(right)})"
+            return f"int({joined})" if op in _CONDITIONS else joined
+        case Call(function=function, arguments=arguments) if function in ("min", "max"):
+            return f"{function}({', '.join(map(_python, arguments))})"
         case Select(condition=condition, yes=yes, no=no):
-            test, first, second = map(function_of, (condition, yes, no))
-            return lambda names: first(names) if test(names) else second(names)
+            return f"({_python(yes)} if {_python(condition)} else {_python(no)})"
     raise TypeError(f"no integer of names: {value}")
 
 
-_Part = Callable[[Mapping[str, int]], int]
-_BINARY: dict[str, Callable[[_Part, _Part], _Part]] = {
-    "+": lambda a, b: lambda names: a(names) + b(names),
-    "-": lambda a, b: lambda names: a(names) - b(names),
-    "*": lambda a, b: lambda names: a(names) * b(names),
-    "//": lambda a, b: lambda names: a(names) // b(names),
-    "%": lambda a, b: lambda names: a(names) % b(names),
-    "<": lambda a, b: lambda names: int(a(names) < b(names)),
-    "<=": lambda a, b: lambda names: int(a(names) <= b(names)),
-    ">": lambda a, b: lambda names: int(a(names) > b(names)),
-    ">=": lambda a, b: lambda names: int(a(names) >= b(names)),
-    "==": lambda a, b: lambda names: int(a(names) == b(names)),
-    "&&": lambda a, b: lambda names: int(bool(a(names)) and bool(b(names))),
-    "||": lambda a, b: lambda names: int(bool(a(names)) or bool(b(names))),
-}
+_WORDS = {"&&": "and", "||": "or"}
+_CONDITIONS = ("<", "<=", ">", ">=", "==", "&&", "||")
 
 
 def equal(left: Expr | int, right: Expr | int) -> Expr:

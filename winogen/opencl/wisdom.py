@@ -8,10 +8,11 @@ WINOGEN_WISDOM=0 does without. A line is a JSON object::
      "front": [{"algorithm", "parameters", "tile", "points", "seconds"}, ...]}
 
 ``device`` has the name of the device and the version of its driver. ``front`` is what was worth
-having: of all that was measured nothing is as fast, as small and as accurate. So whoever has a limit
-of memory finds the fastest within it. A damaged line is skipped. No line can make a result wrong: a
-candidate is built anew from its parameters, and what the layer or the device does not allow is left
-out.
+having: of all that was measured nothing is as fast, as small and as accurate. So whoever has a
+limit of memory finds the fastest within it.
+
+A damaged line is skipped. No line can make a result wrong: a candidate is built anew from its
+parameters, and what the layer or the device does not allow is left out.
 """
 
 from __future__ import annotations
