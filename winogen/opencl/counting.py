@@ -19,6 +19,7 @@ from winogen.codegen.devices.expressions import (
     Number,
     Select,
     Splat,
+    Vector,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -134,6 +135,8 @@ class _Counter:
                 return self.expression(one.vector)
             case Splat():
                 return self.expression(one.value)
+            case Vector():
+                return sum(map(self.expression, one.parts))
             case Binary() | Call() | Select() if not one.real:
                 return 0.0
             case Binary():
