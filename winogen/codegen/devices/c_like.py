@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from winogen.codegen.ctext import NamedConstant, Spelling, routine
@@ -219,6 +220,8 @@ class Printer:
             return f"-{text}", _UNARY
         if not real and op == "+" and isinstance(right, Number) and right.value < 0:
             return f"{self.expression(left, level)} - {-right.value}", level
+        if not real and op == "+" and isinstance(left, Number) and left.value < 0:
+            return f"{self.expression(right, level)} - {-left.value}", level
         # Sums and products of integers have no order; those of reals do, and quotients.
         joined = not real and op in ("+", "*") and not _divides(right)
         inner = level if joined or op in ("&&", "||") else level + 1
@@ -274,7 +277,7 @@ class Printer:
 
     def statements(self, body: Sequence[Statement], columns: int = COLUMNS) -> list[str]:
         """Return the lines of statements that may be so wide."""
-        return [line for one in body for line in self.statement(one, columns)]
+        return [line for one in _joined(body) for line in self.statement(one, columns)]
 
     def statement(self, one: Statement, columns: int = COLUMNS) -> list[str]:
         """Return the lines of a statement."""
@@ -483,6 +486,24 @@ class Printer:
     def suffixed(self, digits: str) -> str:
         """The digits of a real as a number of the arithmetic."""
         return digits + {"float32": "f", "float16": "h"}[self.arithmetic]
+
+
+def _joined(body: Sequence[Statement]) -> list[Statement]:
+    """Statements with variables that get their first value at once where it follows at once."""
+    found: list[Statement] = []
+    for one in body:
+        last = found[-1] if found else None
+        if (
+            isinstance(one, Assign)
+            and isinstance(last, Declare)
+            and last.value is None
+            and not last.shape
+            and one.target == last.read
+        ):
+            found[-1] = replace(last, value=one.value)
+        else:
+            found.append(one)
+    return found
 
 
 def letters(one: Routine) -> tuple[str, str]:

@@ -22,7 +22,7 @@ class OpenCL(Printer):
 
     functions: ClassVar[dict[str, str]] = {"min": "fmin", "max": "fmax"}
     reserved: ClassVar[frozenset[str]] = frozenset(
-        "kernel global local constant private half image sampler event pipe uniform double float"
+        "kernel global local constant private half pipe uniform double float"
         " int uint long short char bool void size_t vec_step dot cross length distance normalize"
         " step sign mix clamp select shuffle any all barrier prefetch".split()
     )
