@@ -228,6 +228,22 @@ def _packages() -> Iterator[Finding]:
         yield Finding("extras", f"not installed: {', '.join(absent)}", "absent", cure)
 
 
+def _devices() -> Iterator[Finding]:
+    from winogen.extras import MissingPackage
+    from winogen.opencl.devices import CURE, Device, devices
+
+    try:
+        found = devices()
+    except MissingPackage:
+        cure = "pip install 'winogen[opencl]', for convolution on devices"
+        yield Finding("OpenCL", "not asked: pyopencl is not installed", "absent", cure)
+        return
+    if not found:
+        yield Finding("OpenCL", "no device", "absent", CURE)
+    for one in map(Device.of, found):
+        yield Finding("OpenCL", f"{one}; {one.driver}")
+
+
 _CURES = {
     "a layer": "tell it to the makers of winogen, with all that stands here",
     "machine": "winogen calibrate, in a quiet moment",
@@ -263,5 +279,6 @@ _LOOKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "machine": _machine,
     "wisdom": _wisdom,
     "packages": _packages,
+    "OpenCL": _devices,
     "trial": _trial,
 }

@@ -36,6 +36,9 @@ def tune(
     tolerance: float = typer.Option(
         None, help="For calls with this tolerance; default: for those without."
     ),
+    backend: str = typer.Option(
+        None, metavar="opencl", help="Search on the first device of OpenCL instead."
+    ),
     export: Path = typer.Option(
         None, metavar="FILE", help="Also add all that is known to this file, to ship it."
     ),
@@ -51,12 +54,26 @@ def tune(
     promising are measured in turns with what the planner would run. What wins twice by more than
     3 % is kept in the file of wisdom, which every plan reads first. It stops at any time, also by
     Ctrl-C, with what it has.
+
+    With --backend opencl the kernels of `winogen.opencl.Conv2d` are searched on the first device:
+    60 seconds for each layer. Kept is what is worth having by time, memory and error, from which a
+    limit of memory picks. A search that was stopped goes on where it was.
     """
     from winogen.conv import wisdom
     from winogen.errors import InvalidValue
 
     if layout not in _LAYOUTS:
         raise InvalidValue(f"layout: got {layout!r}; allowed: {', '.join(_LAYOUTS)}")
+    if backend is not None:
+        given = {
+            "dtype": dtype != "float32",
+            "threads": threads != 1,
+            "tolerance": tolerance is not None,
+            "export": export is not None,
+            "merge": bool(merge),
+        }
+        _tune_on_device(backend, layers, only, seconds, layout, given, as_json, results)
+        return
     if layers is None and export is None and not merge:
         raise InvalidValue("layers: got none; allowed: layers to tune, --merge or --export")
     where = wisdom.path()
@@ -78,6 +95,32 @@ def tune(
         added, _ = wisdom.merge([where] if where.is_file() else [], export)
         export.chmod(0o644)
         typer.echo(f"{added} new entries in {export}", err=as_json)
+
+
+def _tune_on_device(
+    backend: str,
+    layers: str | None,
+    only: str | None,
+    seconds: float | None,
+    layout: str,
+    given: dict[str, bool],
+    as_json: bool,
+    results: Path,
+) -> None:
+    from winogen.cli import tune_opencl
+    from winogen.cli.options import finite
+    from winogen.errors import InvalidValue
+
+    if backend != "opencl":
+        raise InvalidValue(f"backend: got {backend!r}; allowed: opencl")
+    if layers is None:
+        raise InvalidValue("layers: got none; allowed: layers to tune")
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValue(f"{name}: got one with --backend opencl; allowed: without")
+    limit = None if seconds is None else finite("seconds", seconds)
+    found = tune_opencl.tune(layers, only, limit, _LAYOUTS[layout])
+    give(tune_opencl.document(*found), results, as_json, lambda: tune_opencl.show(*found))
 
 
 def _tune(

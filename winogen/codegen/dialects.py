@@ -141,7 +141,7 @@ def _quotient(name: str, value: Scalar) -> NamedConstant:
     return NamedConstant(name, _decimal(value, 25), str(value))
 
 
-def _single(name: str, value: Scalar) -> NamedConstant:
+def single(name: str, value: Scalar) -> NamedConstant:
     """Spell a constant with the nine digits that tell float32 numbers apart."""
     text = f"{rounded_to_single(value):.9g}"
     text = text if {".", "e"} & set(text) else f"{text}.0"
@@ -213,21 +213,21 @@ DIALECTS = {
             "OpenCL C",
             "cl",
             "//",
-            Spelling("const WINOGEN_VEC {name} = {value};", _STORE, "(WINOGEN_VEC)(0)", _single),
+            Spelling("const WINOGEN_VEC {name} = {value};", _STORE, "(WINOGEN_VEC)(0)", single),
         ),
         Dialect(
             "glsl",
             "GLSL",
             "glsl",
             "//",
-            Spelling("WINOGEN_VEC {name} = {value};", _STORE, "WINOGEN_VEC(0)", _single),
+            Spelling("WINOGEN_VEC {name} = {value};", _STORE, "WINOGEN_VEC(0)", single),
         ),
         Dialect(
             "wgsl",
             "WGSL",
             "wgsl",
             "//",
-            Spelling("let {name} = {value};", _STORE, "winogen_vec()", _single),
+            Spelling("let {name} = {value};", _STORE, "winogen_vec()", single),
         ),
         Dialect(
             "rust", "Rust", "rs", "//", Spelling("let {name} = {value};", _STORE, "0.0", _quotient)

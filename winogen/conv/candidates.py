@@ -163,7 +163,7 @@ def _with_numbers(
             continue
         largest = variant.largest_tile if not request.tile else None
         ordered = replace(plain, order=request.order)
-        yield from _tiled(
+        yield from tilings(
             ordered, layer.kernel, layer.stride, request.tile, request.points, largest
         )
 
@@ -199,7 +199,7 @@ def is_winograd_worth_it(layer: Layer, edge: str = "discard") -> bool:
 
 
 @lru_cache(maxsize=1024)  # the same for most layers of a net
-def _tiled(
+def tilings(
     choice: Choice,
     kernel: tuple[int, ...],
     stride: tuple[int, ...],

@@ -57,6 +57,7 @@ class Expr:
         return binary("%", self, other)
 
     def __neg__(self) -> Expr:
+        """The negative: of reals the sign changes, so that 0 becomes -0."""
         return binary("-", 0, self)
 
     def __lt__(self, other: Any) -> Expr:
@@ -85,7 +86,7 @@ class Number(Expr):
     """A known number, an integer or a real."""
 
     value: int | float
-    lanes: ClassVar[int] = 1
+    lanes: ClassVar[int] = 1  # type: ignore[misc]
 
     @property
     def real(self) -> bool:  # type: ignore[override]
@@ -107,8 +108,8 @@ class Id(Expr):
 
     of: Literal["group", "local", "global"]
     axis: int
-    real: ClassVar[bool] = False
-    lanes: ClassVar[int] = 1
+    real: ClassVar[bool] = False  # type: ignore[misc]
+    lanes: ClassVar[int] = 1  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,8 @@ class Lane(Expr):
 
     vector: Expr
     lane: int
-    lanes: ClassVar[int] = 1
-    real: ClassVar[bool] = True
+    lanes: ClassVar[int] = 1  # type: ignore[misc]
+    real: ClassVar[bool] = True  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -201,12 +202,29 @@ class Splat(Expr):
 
     value: Expr
     lanes: int
-    real: ClassVar[bool] = True
+    real: ClassVar[bool] = True  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Vector(Expr):
+    """A vector of single numbers."""
+
+    parts: tuple[Expr, ...]
+    real: ClassVar[bool] = True  # type: ignore[misc]
+
+    @property
+    def lanes(self) -> int:  # type: ignore[override]
+        return len(self.parts)
 
 
 def expr(value: Any) -> Expr:
     """Return an expression: numbers become known ones."""
     return value if isinstance(value, Expr) else Number(value)
+
+
+def is_condition(value: Expr) -> bool:
+    """Whether an expression is a condition: a comparison, or several joined."""
+    return isinstance(value, Binary) and value.op in _CONDITIONS
 
 
 def total(terms: Sequence[Any]) -> Expr:
@@ -216,6 +234,8 @@ def total(terms: Sequence[Any]) -> Expr:
         result = result + term
     return result
 
+
+_CONDITIONS = frozenset(("<", "<=", ">", ">=", "==", "&&", "||"))
 
 _OF_INTEGERS = {
     "+": lambda a, b: a + b,

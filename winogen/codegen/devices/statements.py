@@ -101,11 +101,14 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform of the program's: from an array of the work-item's own to another."""
+    """A call of a `Routine`: from an array of the work-item's own to another.
+
+    Each is the name of an array of one axis, or the element of one with more that is such an array.
+    """
 
     function: str
-    source: str
-    target: str
+    source: str | Element
+    target: str | Element
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,11 @@ class Kernel:
     body: tuple[Statement, ...]
     shared: tuple[Shared, ...] = ()
 
+    @property
+    def parameters(self) -> tuple[Array, ...]:
+        """What a call of it is given, in this order: what it reads and then what it writes."""
+        return tuple(dict.fromkeys((*self.reads, *self.writes)))
+
 
 @dataclass(frozen=True)
 class Routine:
@@ -185,7 +193,7 @@ class Work:
     @property
     def arrays(self) -> tuple[Array, ...]:
         """All arrays, each once, in the order in which kernels name them."""
-        every = (a for k in (*self.pack, *self.kernels) for a in (*k.reads, *k.writes))
+        every = (array for k in (*self.pack, *self.kernels) for array in k.parameters)
         return tuple(dict.fromkeys(every))
 
     @property

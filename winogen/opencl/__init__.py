@@ -1,0 +1,28 @@
+"""Convolution on devices of OpenCL: graphics processors, and all else that has a driver for it.
+
+`Conv2d` is for many calls with the same weights. It takes the options of `winogen.Conv2d` as far as
+they mean something there. The extra `opencl` brings the package pyopencl.
+"""
+
+from typing import TYPE_CHECKING
+
+from winogen.lazy import attribute_of
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
+    from winogen.opencl.devices import Device as Device
+    from winogen.opencl.layer import Conv2d as Conv2d
+    from winogen.opencl.plan import DevicePlan as DevicePlan
+
+_PUBLIC = {
+    "Conv2d": "winogen.opencl.layer",
+    "Device": "winogen.opencl.devices",
+    "DevicePlan": "winogen.opencl.plan",
+}
+__all__ = ["Conv2d", "Device", "DevicePlan"]
+
+if not TYPE_CHECKING:  # who checks types would let any name pass
+    __getattr__ = attribute_of(__name__, _PUBLIC)
+
+
+def __dir__() -> list[str]:
+    return __all__

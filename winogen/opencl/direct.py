@@ -1,0 +1,207 @@
+"""Direct convolution on devices, in up to four kernels: pad, sum over windows, add, crop.
+
+The padded input is written only where a point asks for that; chunks are added only where a window
+has several; a kernel crops only where a point asks for it. What is left out of these is in the
+indices of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+
+from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number
+from winogen.codegen.devices.statements import (
+    Array,
+    Assign,
+    Declare,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Statement,
+    Store,
+    Work,
+)
+from winogen.conv.problem import Problem, plane_of
+from winogen.opencl.constraints import Collector
+from winogen.opencl.devices import Device
+from winogen.opencl.epilogue import Finish
+from winogen.opencl.lets import Lets, chosen
+from winogen.opencl.maps import View
+from winogen.opencl.scheme import Point, Scheme, numbers, scheme
+from winogen.opencl.windows import WindowSums
+
+_GROUP = 64  # items of a work-group of kernels that move numbers
+
+
+def direct_work(problem: Problem, point: Point, device: Device, *, bias: bool = False) -> Work:
+    """Return the kernels of direct convolution with these parameters, for float32 or float16.
+
+    Sums are in float32. ``device``: whose limits the kernels keep to. ``bias``: whether there is
+    one, a number for each filter.
+
+    The arrays have the names of their roles; "packed" are weights as G, M/G, KH, KW, channels,
+    where the channels may end with zeros. Workspaces are "padded" (N, height, width, G, channels),
+    "partial" (N, G, tiles, windows of a tile, M/G, chunks) and "sums" (N, height, width, M).
+
+    Raises InvalidValue for a point that the problem or the device does not allow, saying why, and
+    Unsupported for problems that no kernel of devices computes.
+    """
+    collector = Collector(device)
+    plan = scheme(problem, numbers(point), collector)
+    layer = problem.layer
+    weights = Array("weights", layer.weight_shape, "float32", "weights")
+    packed = Array("packed", plan.taps.sizes, "float32", "packed")
+    source = Array("input", problem.input_shape, layer.dtype, "input")
+    output = Array("output", problem.output_shape, layer.dtype, "output")
+    finish = Finish(problem, bias)
+    pack = moved(
+        "pack_weights", "Weights with channels last, and zeros behind them.", plan.taps,
+        weights, packed, device,
+    )  # fmt: skip
+    kernels: list[Kernel] = []
+    if point.pad:
+        padded = Array("padded", plan.image.sizes, layer.dtype, "workspace")
+        kernels.append(moved(
+            "pad_input", "The padded input with channels last, and zeros behind them.",
+            plan.image, source, padded, device,
+        ))  # fmt: skip
+        source = padded
+    last = Array("sums", plan.sums.sizes, "float32", "workspace") if point.crop else output
+    target = last
+    if chosen(plan.chunks) > 1:
+        target = Array("partial", plan.partial.sizes, "float32", "workspace")
+    reads = (source, packed, *(finish.arrays if target is output else ()))
+    kernels.append(WindowSums(problem, point, plan, finish).kernel(reads, target))
+    if target is not last:
+        kernels.append(_added(problem, plan, finish, target, last, device))
+    if point.crop:
+        kernels.append(_cropped(problem, plan, finish, last, output, device))
+    return Work((pack,), tuple(kernels))
+
+
+def direct_bytes(work: Work) -> dict[str, int]:
+    """Return the bytes of every array of a work by name."""
+    return {array.name: array.nbytes for array in work.arrays}
+
+
+# Statements and a value, from the indices of an element and the block that they stand in.
+_Value = Callable[[Lets, Sequence[Expr], Expr], tuple[list[Statement], Expr]]
+
+
+def elementwise(
+    name: str,
+    comment: str,
+    reads: tuple[Array, ...],
+    target: Array,
+    axes: tuple[tuple[str, int], ...],
+    value: _Value,
+    device: Device,
+) -> Kernel:
+    """Return a kernel with an item for each number of an array, which is of these axes.
+
+    ``value`` gets their indices, and where the number lies. The first axis is along the second one
+    of the items.
+    """
+    lets = Lets()
+    (lead, leads), *others = axes
+    names, sizes = [axis for axis, _ in others], tuple(size for _, size in others)
+    count = prod(sizes)
+    group = min(_GROUP, device.group, device.items[0])
+    at = lets.let("at", Id("global", 0), max(2, count))
+    first = lets.let(lead, Id("global", 1), leads)
+    begin, lets = lets.statements, lets.inner()
+    indices = lets.digits(at, sizes, tuple(names))
+    place = first * count + at
+    before, what = value(lets, [first, *indices], place)
+    body = [*lets.statements, *before, Store(target.name, place, what)]
+    if count % group:
+        body = [If(at < count, tuple(body))]
+    items = -(-count // group) * group
+    return Kernel(
+        name, comment, reads, (target,), (items, leads, 1), (group, 1, 1), (*begin, *body)
+    )
+
+
+def moved(
+    name: str, comment: str, view: View, source: Array, target: Array, device: Device
+) -> Kernel:
+    """Return a kernel that writes a view of an array to an array of its own."""
+    axes = tuple(zip(_NAMES[len(view.sizes)], view.sizes))
+
+    def value(lets: Lets, indices: Sequence[Expr], to: Expr) -> tuple[list[Statement], Expr]:
+        place = view.at(*indices, bounds=lets.bounds)
+        if isinstance(place.inside, Number):
+            return [], place.load
+        inside = Let("inside", lets.read(place.inside))
+        return [inside], replace(place, inside=inside.read).load
+
+    return elementwise(name, comment, (source,), target, axes, value, device)
+
+
+_NAMES = {5: ("first", "second", "third", "fourth", "channel")}
+
+
+def _output_axes(problem: Problem, size: Sequence[int], planar: bool) -> list[tuple[str, int]]:
+    rows, columns = ("row", size[0]), ("column", size[1])
+    filters = ("filter", problem.layer.filters)
+    order = [filters, rows, columns] if planar else [rows, columns, filters]
+    return [("image", problem.batch), *order]
+
+
+def _added(
+    problem: Problem, plan: Scheme, finish: Finish, partial: Array, target: Array, device: Device
+) -> Kernel:
+    """The kernel that adds the sums of all chunks, and finishes them if they go to the output."""
+    is_last = target.role == "output"
+    planar = is_last and problem.layer.planar
+    size = plane_of(problem.output_size) if is_last else plan.sums.sizes[1:3]
+    chunks = chosen(plan.chunks)
+
+    def value(lets: Lets, indices: Sequence[Expr], place: Expr) -> tuple[list[Statement], Expr]:
+        image, row, column, filter = _channels_last(indices, planar)
+        read = plan.gathered.at(image, row, column, filter, 0, bounds=lets.bounds)
+        first = Let("chunks_at", lets.read(read.index))
+        total = Declare("total", value=Number(0.0))
+        chunk = Name("chunk")
+        more = Assign(total.read, total.read + Load("partial", first.read + chunk))
+        loop = Loop("chunk", Number(0), Number(chunks), Number(1), (more,), unroll=True)
+        statements: list[Statement] = [first, total, loop]
+        if not is_last:
+            return statements, total.read
+        after, what = finish(total.read, filter, place)
+        return [*statements, *after], what
+
+    return elementwise(
+        "add_chunks", f"Adds the sums of {chunks} chunks.",
+        (partial, *(finish.arrays if is_last else ())), target,
+        tuple(_output_axes(problem, size, planar)), value, device,
+    )  # fmt: skip
+
+
+def _cropped(
+    problem: Problem, plan: Scheme, finish: Finish, sums: Array, output: Array, device: Device
+) -> Kernel:
+    """The kernel that leaves out what no output is, and finishes the others."""
+    planar = problem.layer.planar
+    height, width = plane_of(problem.output_size)
+    view = plan.sums.first(1, height).first(2, width)
+
+    def value(lets: Lets, indices: Sequence[Expr], place: Expr) -> tuple[list[Statement], Expr]:
+        image, row, column, filter = _channels_last(indices, planar)
+        read = view.at(image, row, column, filter, bounds=lets.bounds)
+        return finish(read.load, filter, place)
+
+    return elementwise(
+        "crop_output", "Leaves out the sums that are no outputs.", (sums, *finish.arrays), output,
+        tuple(_output_axes(problem, (height, width), planar)), value, device,
+    )  # fmt: skip
+
+
+def _channels_last(indices: Sequence[Expr], planar: bool) -> list[Expr]:
+    if not planar:
+        return list(indices)
+    image, channel, row, column = indices
+    return [image, row, column, channel]

@@ -1,0 +1,127 @@
+"""What becomes of finished sums on a device: activation(sums + bias + add) + add_after.
+
+Activations are those of `winogen.records.ACTIVATIONS`, whose formulas are called with functions
+that build expressions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from winogen.codegen.devices.expressions import (
+    Binary,
+    Call,
+    Expr,
+    Load,
+    Number,
+    Select,
+    Splat,
+    expr,
+)
+from winogen.codegen.devices.statements import Array, Let, Statement
+from winogen.conv.problem import Problem
+from winogen.records import ACTIVATIONS
+
+
+class _Functions:
+    """What formulas of activations call."""
+
+    @staticmethod
+    def where(condition: Any, yes: Any, no: Any) -> Expr:
+        lanes = expr(condition).lanes
+        return Select(condition, _spread(yes, lanes), _spread(no, lanes))
+
+    @staticmethod
+    def exp(x: Expr) -> Expr:
+        return Call("exp", (x,))
+
+    @staticmethod
+    def expm1(x: Expr) -> Expr:
+        return Call("expm1", (x,))
+
+    @staticmethod
+    def log1p(x: Expr) -> Expr:
+        return Call("log1p", (x,))
+
+    @staticmethod
+    def tanh(x: Expr) -> Expr:
+        return Call("tanh", (x,))
+
+    @staticmethod
+    def erfc(x: Expr) -> Expr:
+        return Call("erfc", (x,))
+
+
+def _spread(value: Any, lanes: int) -> Expr:
+    """A real in so many lanes."""
+    one = expr(value)
+    if isinstance(one, Number):
+        one = Number(float(one.value))
+    return Splat(one, lanes) if one.lanes < lanes else one
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The epilogue of a problem on a device, and the arrays that it reads.
+
+    ``filters_in_lanes``: whether the lanes of a vector of sums are neighbouring filters; else they
+    are outputs of one.
+    """
+
+    problem: Problem
+    bias: bool
+    filters_in_lanes: bool = False
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What it reads: bias, slopes, add, add_after, as far as the problem has them."""
+        problem, layer = self.problem, self.problem.layer
+        filters, output, dtype = (layer.filters,), problem.output_shape, layer.dtype
+        arrays = []
+        if self.bias:
+            arrays.append(Array("bias", filters, "float32", "bias"))
+        if problem.epilogue.per_filter:
+            arrays.append(Array("slopes", filters, "float32", "slopes"))
+        if problem.epilogue.add:
+            arrays.append(Array("add", output, dtype, "add"))
+        if problem.epilogue.add_after:
+            arrays.append(Array("add_after", output, dtype, "add_after"))
+        return tuple(arrays)
+
+    def __call__(
+        self, sums: Expr, filter: Expr, index: Expr, prefix: str = "y", aligned: bool = False
+    ) -> tuple[list[Statement], Expr]:
+        """Return what computes the outputs from their sums, and the expression of them.
+
+        ``filter``: of the first lane, counted over all groups. ``index``: where the outputs lie,
+        see `Store`. ``prefix`` begins the names that it defines. ``aligned``: whether filter and
+        index are multiples of the lanes.
+        """
+        lanes, epilogue = sums.lanes, self.problem.epilogue
+        statements: list[Statement] = []
+
+        def named(suffix: str, value: Expr) -> Expr:
+            if not isinstance(value, Binary | Call | Select | Load):
+                return value
+            statements.append(let := Let(f"{prefix}_{suffix}", value))
+            return let.read
+
+        def of_filter(array: str) -> Expr:
+            if self.filters_in_lanes:
+                return Load(array, filter, lanes, aligned)
+            return _spread(Load(array, filter), lanes)
+
+        if self.bias:
+            sums = sums + of_filter("bias")
+        if epilogue.add:
+            sums = sums + Load("add", index, lanes, aligned)
+        if epilogue.activation is not None:
+            y = named("sum", sums)
+            numbers: tuple[Any, ...] = epilogue.parameters
+            if epilogue.per_filter:
+                numbers = (named("slope", of_filter("slopes")),)
+            sums = ACTIVATIONS[epilogue.activation].formula(_Functions, y, *numbers)
+        if epilogue.add_after:
+            sums = named("result", sums) + Load("add_after", index, lanes, aligned)
+        return statements, sums

@@ -1,0 +1,105 @@
+"""Points of direct convolution that are usually good: tried where nothing was measured.
+
+They have no chance in them, and are found without a walk through the space, so that a layer that
+nobody tuned can run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, product
+
+from winogen.conv.problem import Problem, plane_of
+from winogen.opencl.devices import Device
+from winogen.opencl.scheme import Point
+from winogen.opencl.space import Points
+
+_MOST_SUMS = 32  # of an item, in vectors
+
+
+def usual(problem: Problem, device: Device, count: int) -> list[Point]:
+    """Return up to ``count`` valid points, those with the most sums of an item first.
+
+    Half of them sum a window at once, which takes no memory besides the call's arrays. There are
+    none where the device has no room for any.
+    """
+    points, found = Points(problem, device), list[Point]()
+    for at_once in (True, False):
+        valid = filter(points.valid, _offered(problem, device, at_once))
+        found += islice(valid, -(-count // 2))
+    return found[:count] or [*filter(points.valid, _least(problem))][:1]
+
+
+def _offered(problem: Problem, device: Device, at_once: bool) -> Iterator[Point]:
+    """Points in the order in which they are worth trying, valid or not."""
+    layer = problem.layer
+    channels, filters = layer.weight_shape[1], layer.filters // layer.groups
+    rows, columns = layer.plane
+    vectors = dict.fromkeys(v for v in (device.vector, 4, 1) if channels % v == 0)
+    if layer.planar:
+        vectors = dict.fromkeys((1,))
+    blocks = [k for k in (8, 16, 4, 2, 1) if filters % k == 0]
+    for k, s in product(blocks, (4, 8, 2, 1)):
+        if k * s > _MOST_SUMS:
+            continue
+        high, wide, extra = _tile(problem, device, s)
+        for v in vectors:
+            whole = rows.kernel * columns.kernel * channels // v
+            parts = 1 if at_once else next((n for n in (8, 4, 2, 3) if whole % n == 0), 1)
+            if parts == 1 and not at_once:
+                continue
+            yield Point(
+                tile_height=rows.reach + rows.stride * (high - 1),
+                tile_width=columns.reach + columns.stride * (s * wide - 1),
+                extra_height=extra[0] * rows.stride,
+                extra_width=extra[1] * columns.stride,
+                filters=k,
+                windows=s,
+                vector=v,
+                chunk=whole // parts,
+                local_chunks=parts,
+                local_windows=high * wide,
+                coalesced=int(parts > 1),
+            )
+
+
+def _least(problem: Problem) -> Iterator[Point]:
+    """Points that ask for least: one number at a time; then few work-groups, too."""
+    rows, columns = problem.layer.plane
+    chunk = rows.kernel * columns.kernel * problem.layer.weight_shape[1]
+    yield Point(rows.reach, columns.reach, chunk=chunk)
+    high, wide = plane_of(problem.output_size)
+    yield Point(
+        rows.reach + rows.stride * (high - 1), columns.reach + columns.stride * (wide - 1),
+        chunk=chunk,
+    )  # fmt: skip
+
+
+def _tile(problem: Problem, device: Device, windows: int) -> tuple[int, int, tuple[int, int]]:
+    """Return work-items of a tile along both axes, and outputs beyond the layer's.
+
+    Those that leave least idle: outputs that nobody wants, and items of a wave without work.
+    """
+    outputs = plane_of(problem.output_size)
+    wave = 32 if device.kind == "gpu" else 1
+
+    def cost(items: tuple[int, int]) -> tuple[float, int]:
+        high, wide = items
+        computed = _up(outputs[0], high) * _up(outputs[1], wide * windows)
+        return computed * _up(high * wide, wave) / (high * wide), -high * wide
+
+    sizes = [1, 2, 4, 8, 16, 32]
+    high, wide = min(
+        (
+            items
+            for items in product(sizes, sizes)
+            if items[0] * items[1] <= min(64, device.group, device.items[1])
+        ),
+        key=cost,
+    )
+    beyond = _up(outputs[0], high) - outputs[0], _up(outputs[1], wide * windows) - outputs[1]
+    return high, wide, beyond
+
+
+def _up(count: int, step: int) -> int:
+    return -(-count // step) * step
