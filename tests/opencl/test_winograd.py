@@ -147,7 +147,8 @@ def test_demands_are_those_of_the_kernels(layout, cut):
     quick, counted = cuts.demands(tiles, cut, device), counting.demands(work, device)
     assert len(quick) == len(counted)
     for one, other in zip(quick, counted):
-        assert (one.bytes, one.groups, one.items) == (other.bytes, other.groups, other.items)
+        assert (one.footprint, one.groups, one.items) == (
+            other.footprint, other.groups, other.items)  # fmt: skip
         assert one.operations == pytest.approx(other.operations, rel=0.02)
 
 

@@ -19,6 +19,7 @@ from winogen.cli.convolution import (
     takes,
     transposed_options,
 )
+from winogen.cli.generate_device import generate_device
 from winogen.cli.generate_engine import generate_engine
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
@@ -127,9 +128,9 @@ def generate(
     ),
     backend: str = typer.Option(
         None,
-        metavar="c|verilog",
-        help="c, or verilog for an engine that computes layers of 8 bits (default: c).",
-        rich_help_panel=_ENGINE,
+        metavar="c|opencl|cuda|wgsl|verilog",
+        help="c; opencl, cuda or wgsl for a layer on a graphics processor; verilog for an engine "
+        "that computes layers of 8 bits (default: c).",
     ),
     engine: str = typer.Option(
         None,
@@ -158,7 +159,8 @@ def generate(
     """Write one layer, or a network, as C that compiles with `cc -O3` and nothing else.
 
     A layer is a .c and a .h. A network is a folder with its weights, a test, a Makefile and a
-    CMakeLists.txt. With --backend verilog: an engine for convolutions, in Verilog.
+    CMakeLists.txt. With --backend opencl, cuda or wgsl: a layer as kernels, a program that runs
+    them and a test; with verilog: an engine for convolutions, in Verilog.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -174,7 +176,7 @@ def generate(
     of_engine = _given({"engine": engine, "exact": exact or None, "quantised": quantised or None})
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
-    if backend == "verilog":
+    if backend in ("verilog", *_DEVICES):
         shape = {"input": ",".join(input) if input else None, "weight": weight}
         kinds = {"transposed": transposed or None, "output_padding": output_padding}
         models = {
@@ -182,7 +184,11 @@ def generate(
             "no_check": no_check or None,
         }  # fmt: skip
         given = {**of_engine, **_given({**shape, **kinds, **models}), **options, **others}
-        generate_engine(output, given.pop("name", None), given)
+        called = given.pop("name", None)
+        if backend in _DEVICES:
+            generate_device(output, backend, called, given)
+        else:
+            generate_engine(output, called, given)
         return
     _refuse(of_engine, "engine exact quantised", "with --backend verilog")
     if model is not None:
@@ -223,7 +229,8 @@ def generate(
     _write(output, partial(write, *sizes, **asked), "generate", words)
 
 
-_BACKENDS = "c", "verilog"
+_DEVICES = "opencl", "cuda", "wgsl"
+_BACKENDS = "c", *_DEVICES, "verilog"
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
 _READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")

@@ -64,13 +64,14 @@ def standalone(
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     interface = float_interface(spec, fields)
-    return render_pair(name or _name(problem), spec, fields, interface, about, command)
+    return render_pair(name or name_of(problem), spec, fields, interface, about, command)
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
 
 
-def _name(problem: Problem) -> str:
+def name_of(problem: Problem) -> str:
+    """Return what files of a layer are called unless somebody says otherwise."""
     layer = problem.layer
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))

@@ -191,7 +191,10 @@ def _candidates(
     asked, found = request.algorithm, list[Candidate]()
     if asked in ("auto", "direct"):
         found += direct(problem, device, rates)
-    if asked == "mcmr" or (asked == "auto" and is_winograd_worth_it(problem.layer)):
+    layer = problem.layer
+    # Of a single tap all that is left of it are products of matrices.
+    worth = is_winograd_worth_it(layer) or (layer.kernel == (1, 1) and max(layer.stride) == 1)
+    if asked == "mcmr" or (asked == "auto" and worth):
         found += tiled(problem, request, device, rates)
     return found
 

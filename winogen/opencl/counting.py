@@ -19,6 +19,7 @@ from winogen.codegen.devices.expressions import (
     Number,
     Select,
     Splat,
+    Vector,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -50,7 +51,8 @@ class Demand:
     """What one launch of a kernel demands."""
 
     operations: float  # on single numbers, of all work-items
-    bytes: int  # of all arrays, each once
+    bytes: int  # that it reads and writes
+    footprint: int  # bytes of all arrays, each once
     groups: int  # of work-items
     items: int  # of a group
 
@@ -65,18 +67,20 @@ class Demand:
         each = _Counter(programs, device.vector).statements(kernel.body)
         arrays = dict.fromkeys((*kernel.reads, *kernel.writes))
         groups = prod(kernel.items) // prod(kernel.group)
-        moved = sum(one.nbytes for one in arrays)
-        return cls(each * prod(kernel.items), moved, groups, prod(kernel.group))
+        size = sum(one.nbytes for one in arrays)
+        return cls(each * prod(kernel.items), size, size, groups, prod(kernel.group))
 
     def seconds(self, device: Device, rates: Rates) -> float:
-        """Return how long it takes: to compute or to move bytes, whichever is longer."""
+        """Return how long it takes: to compute or to move bytes, whichever is longer.
+
+        What fits into the device's cache is there already.
+        """
         # Groups run on compute units, as many at a time.
         units = device.compute_units
         idle = -(-self.groups // units) * units / self.groups
         idle *= whole(self.items, rates.wave) / self.items
-        return rates.launch + max(
-            self.operations * idle / rates.operations, self.bytes / rates.bytes
-        )
+        moving = self.bytes / rates.bytes if self.footprint > device.cache_bytes else 0.0
+        return rates.launch + max(self.operations * idle / rates.operations, moving)
 
 
 def demands(work: Work, device: Device) -> list[Demand]:
@@ -131,6 +135,8 @@ class _Counter:
                 return self.expression(one.vector)
             case Splat():
                 return self.expression(one.value)
+            case Vector():
+                return sum(map(self.expression, one.parts))
             case Binary() | Call() | Select() if not one.real:
                 return 0.0
             case Binary():

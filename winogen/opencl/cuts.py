@@ -136,18 +136,21 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
         # A factor, a number and a multiply-add for each product.
         summed = tiles.positions * channels * (2 * lanes + whole(1, vector))
         out = padded(at_once * filters // out_lanes, items) * (summed + scatter)
-        moved = input_bytes + buffers.packed.nbytes + output_bytes
-        return [Demand(blocks * (into + out), moved, blocks, items)]
+        size = input_bytes + buffers.packed.nbytes + output_bytes
+        # Every group reads all filters.
+        moved = size + (blocks // layer.groups - 1) * buffers.packed.nbytes
+        return [Demand(blocks * (into + out), moved, size, blocks, items)]
     assert buffers.tiles is not None and buffers.sums is not None
     *_, across, along = buffers.tiles.shape
     first = along // in_lanes
     inputs = _transforming(first, across, layer.groups, parameters.items, gather)
     counts = (tiles.count, filters) if planar else (filters // out_lanes, tiles.count)
     outputs = _transforming(*counts, layer.groups, parameters.items, scatter)
+    sizes = input_bytes + buffers.tiles.nbytes, buffers.sums.nbytes + output_bytes
     return [
-        Demand(inputs[0], input_bytes + buffers.tiles.nbytes, *inputs[1:]),
+        Demand(inputs[0], sizes[0], sizes[0], *inputs[1:]),
         _product(buffers, parameters.block(planar), channels, device),
-        Demand(outputs[0], buffers.sums.nbytes + output_bytes, *outputs[1:]),
+        Demand(outputs[0], sizes[1], sizes[1], *outputs[1:]),
     ]
 
 
@@ -193,8 +196,8 @@ def _product(buffers: Buffers, block: Block, terms: int, device: Device) -> Dema
     each = lanes * (loads + sums * (terms + chains + 1))
     if block.staged:
         each += 2 * lanes * _copied(block, terms)
-    moved = sum(one.nbytes for one in buffers if one is not None)
-    return Demand(count * items * each, moved, count, items)
+    size = sum(one.nbytes for one in buffers if one is not None)
+    return Demand(count * items * each, size, size, count, items)
 
 
 def _copied(block: Block, terms: int) -> int:

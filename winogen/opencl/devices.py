@@ -38,7 +38,9 @@ class Device:
     local_is_near: bool = True  # whether that is nearer than what all share
     largest_buffer: int = 1 << 27  # bytes
     memory_bytes: int = 1 << 29
+    cache_bytes: int = 1 << 18  # between memory and compute units
     vector: int = 4  # lanes of float that the driver prefers
+    lanes: int = 16  # the most of a vector that its language has
     half: bool = False  # whether it computes in float16
 
     @classmethod
@@ -60,6 +62,7 @@ class Device:
             local_is_near=device.local_mem_type == cl.device_local_mem_type.LOCAL,
             largest_buffer=device.max_mem_alloc_size,
             memory_bytes=device.global_mem_size,
+            cache_bytes=device.global_mem_cache_size,
             vector=max(1, device.preferred_vector_width_float),
             half="cl_khr_fp16" in device.extensions.split(),
         )

@@ -67,14 +67,18 @@ def convolve_tiles(
     else:
         place = Let("s", task // vectors), Let("filter", task % vectors * lanes)
     sums = Declare("sum", (tiles.height.products,), lanes)
-    position = a * width + b
-    factor = Load(packed.name, index(packed.shape, position, group, c, filter), lanes, True)
-    number: Expr = Load("transformed", index(shared, position, c, s))
-    add = Call("fma", (Splat(number, lanes) if lanes > 1 else number, factor, sums[a]))
-    rows = tiles.height.products
+    rows = range(tiles.height.products)
+
+    def added(row: int) -> Assign:
+        position = row * width + b
+        factor = Load(packed.name, index(packed.shape, position, group, c, filter), lanes, True)
+        number: Expr = Load("transformed", index(shared, position, c, s))
+        number = Splat(number, lanes) if lanes > 1 else number
+        return Assign(sums[row], Call("fma", (number, factor, sums[row])))
+
     summed: list[Statement] = [
-        loop("a", rows, Assign(sums[a], zero(lanes))),
-        Loop("c", Number(0), Number(channels), Number(1), (loop("a", rows, Assign(sums[a], add)),)),
+        *(Assign(sums[row], zero(lanes)) for row in rows),
+        Loop("c", Number(0), Number(channels), Number(1), tuple(map(added, rows))),
     ]
     finish: list[Statement] = [
         scatter.columns,

@@ -23,8 +23,9 @@ from winogen.codegen.devices.expressions import (
     Number,
     Select,
     Splat,
+    Vector,
 )
-from winogen.codegen.devices.lines import COLUMNS, block, broken
+from winogen.codegen.devices.lines import COLUMNS, block, broken, indented
 from winogen.codegen.devices.statements import (
     Array,
     Assign,
@@ -42,6 +43,7 @@ from winogen.codegen.devices.statements import (
     Work,
 )
 from winogen.codegen.dialects import single
+from winogen.codegen.headers import title
 from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -87,8 +89,12 @@ class Printer:
         """A vector whose lanes are all the same."""
         raise NotImplementedError
 
+    def vector(self, parts: list[str]) -> str:
+        """A vector of single numbers."""
+        raise NotImplementedError
+
     def identity(self, of: str, axis: int) -> str:
-        """Which group or item this is, an integer."""
+        """Which group or item this is, an integer of whichever type the language has for it."""
         raise NotImplementedError
 
     def load(self, load: Load) -> str:
@@ -138,6 +144,10 @@ class Printer:
             self.dtypes[one.name] = self.arithmetic
             self.places[one.name] = SHARED
 
+    def bytes_of(self, lanes: int) -> int:
+        """The bytes of a vector of the arithmetic."""
+        return lanes * {"float32": 4, "float16": 2}[self.arithmetic]
+
     # ---- expressions -------------------------------------------------------------------------
 
     def expression(self, value: Expr, level: int = 0) -> str:
@@ -170,7 +180,8 @@ class Printer:
             case Name(name):
                 return self.name(name), _ATOM
             case Id(of, axis):
-                return self.identity(of, axis), _UNARY
+                text = self.identity(of, axis)
+                return f"(int)({text})" if " " in text else f"(int){text}", _UNARY
             case Element():
                 return self.element(value), _ATOM
             case Load():
@@ -183,6 +194,13 @@ class Printer:
                 return self.real(one, 1, _ATOM), _ATOM
             case Splat(one, lanes):
                 return self.splat(self.real(one), lanes), _UNARY
+            case Vector(parts):
+                return self.vector([self.real(one) for one in parts]), _ATOM
+            case Select(Number(known), yes, no):
+                one = yes if known else no
+                if value.real:
+                    return self.real(one, value.lanes, _ATOM), _ATOM
+                return self._spelled(one)
             case Select():
                 return self.select(value)
             case Call():
@@ -289,7 +307,10 @@ class Printer:
         """A name for a value."""
         value = one.value
         kind = self.type_of(value.real, value.lanes)
-        text = self.value(value, value.real, value.lanes)
+        if isinstance(value, Id):
+            text = self.identity(value.of, value.axis)
+        else:
+            text = self.value(value, value.real, value.lanes)
         return f"const {kind} {self.name(one.name)} = {text};"
 
     def declare(self, one: Declare, columns: int) -> list[str]:
@@ -343,14 +364,18 @@ class Printer:
 
     def loop(self, one: Loop, columns: int) -> list[str]:
         """A loop."""
+        head = self.loop_head(one)
+        lines = block(head, self.statements(one.body, columns - 4), self.braces)
+        return [*self.unrolled(), *lines] if one.unroll else lines
+
+    def loop_head(self, one: Loop) -> str:
+        """What begins a loop."""
         name = self.name(one.name)
         step = "++" if one.step == Number(1) else f" += {self.expression(one.step)}"
-        head = (
+        return (
             f"for ({self.counter} {name} = {self.expression(one.start)};"
             f" {name} < {self.expression(one.stop, 5)}; {name}{step})"
         )
-        lines = block(head, self.statements(one.body, columns - 4), self.braces)
-        return [*self.unrolled(), *lines] if one.unroll else lines
 
     counter: ClassVar[str] = "int"  # what begins the definition of a loop's variable
 
@@ -359,7 +384,12 @@ class Printer:
         return ["#pragma unroll"]
 
     def condition(self, one: If, columns: int) -> list[str]:
-        """What is done by a condition."""
+        """What is done by a condition; one that is known is none."""
+        if isinstance(one.condition, Number):
+            taken = one.body if one.condition.value else one.otherwise
+            lines = self.statements(taken, columns - 4)
+            names = any(isinstance(inner, Let | Declare) for inner in taken)
+            return ["{", *indented(lines), "}"] if names else self.statements(taken, columns)
         *above, head = broken(f"if ({self.expression(one.condition)})", columns - 2)
         yes = self.statements(one.body, columns - 4)
         no = self.statements(one.otherwise, columns - 4)
@@ -410,14 +440,13 @@ class Printer:
         """The function of a transform, with its equations above."""
         source, target = letters(one)
         text = routine(one.program, source, target, self.spelling(one.lanes))
-        constants = [
-            broken(f"const {self.type_of(True)} {k.name} = {k.initialiser};" + self.exact(k))
-            for k in text.constants
-        ]
-        lines = [line for lines in constants for line in lines] + list(text.lines)
+        constants = [self.constant_line(constant) for constant in text.constants]
+        lines = self.routine_body(one, [*constants, *text.lines])
+        kind = next((kind for kind in KINDS.values() if kind.source == source), None)
+        says = title(kind, one.program) if kind else f"{one.name}:"
         return "\n".join(
             [
-                *self.comment(f"{one.name}:"),
+                *self.comment(says),
                 "//",
                 *(f"//     {equation}" for equation in text.equations),
                 self.routine_head(one),
@@ -427,9 +456,14 @@ class Printer:
             ]
         )
 
-    def exact(self, constant: NamedConstant) -> str:
-        """The comment that says a constant's exact value."""
-        return f" // {constant.exact}" if constant.exact else ""
+    def constant_line(self, constant: NamedConstant) -> str:
+        """The definition of a constant, with its exact value if that is another."""
+        exact = f" // {constant.exact}" if constant.exact else ""
+        return f"const {self.type_of(True)} {constant.name} = {constant.initialiser};{exact}"
+
+    def routine_body(self, one: Routine, lines: list[str]) -> list[str]:
+        """The statements of the function of a transform."""
+        return lines
 
     def spelling(self, lanes: int) -> Spelling:
         """How the parts of transforms are spelled."""

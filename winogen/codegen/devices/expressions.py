@@ -205,6 +205,18 @@ class Splat(Expr):
     real: ClassVar[bool] = True  # type: ignore[misc]
 
 
+@dataclass(frozen=True)
+class Vector(Expr):
+    """A vector of single numbers."""
+
+    parts: tuple[Expr, ...]
+    real: ClassVar[bool] = True  # type: ignore[misc]
+
+    @property
+    def lanes(self) -> int:  # type: ignore[override]
+        return len(self.parts)
+
+
 def expr(value: Any) -> Expr:
     """Return an expression: numbers become known ones."""
     return value if isinstance(value, Expr) else Number(value)

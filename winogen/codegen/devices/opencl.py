@@ -39,7 +39,10 @@ class OpenCL(Printer):
         return f"({self.type_of(True, lanes)})({text})"
 
     def identity(self, of: str, axis: int) -> str:
-        return f"(int)get_{of}_id({axis})"
+        return f"get_{of}_id({axis})"
+
+    def vector(self, parts: list[str]) -> str:
+        return f"({self.type_of(True, len(parts))})({', '.join(parts)})"
 
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}.s{lane:x}"
@@ -103,7 +106,7 @@ class OpenCL(Printer):
         shared = []
         for one in kernel.shared:
             aligned = (
-                f" __attribute__((aligned({self._bytes(one.lanes)})))" if one.lanes > 1 else ""
+                f" __attribute__((aligned({self.bytes_of(one.lanes)})))" if one.lanes > 1 else ""
             )
             shared.append(f"local {self.type_of(True)} {self.name(one.name)}[{one.size}]{aligned};")
         return "\n".join(
@@ -117,9 +120,6 @@ class OpenCL(Printer):
                 "}",
             ]
         )
-
-    def _bytes(self, lanes: int) -> int:
-        return lanes * {"float32": 4, "float16": 2}[self.arithmetic]
 
     def parameter(self, array: Array, const: bool) -> str:
         kind = self.type_of(True, 1, array.dtype)

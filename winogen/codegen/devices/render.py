@@ -13,7 +13,7 @@ void twice(
     const global float *restrict x, // 64
     global float *restrict y)       // 64
 {
-    const int i = (int)get_global_id(0);
+    const int i = get_global_id(0);
     y[i] = 2.0f * x[i];
 }
 <BLANKLINE>
@@ -27,7 +27,7 @@ from winogen.codegen.devices.statements import Work
 from winogen.errors import InvalidValue
 
 # The class of each language, in the module of the same name.
-LANGUAGES = {"opencl": "OpenCL"}
+LANGUAGES = {"opencl": "OpenCL", "cuda": "Cuda", "wgsl": "Wgsl", "c": "C"}
 
 
 def render(work: Work, language: str) -> str:

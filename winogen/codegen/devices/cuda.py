@@ -1,0 +1,152 @@
+"""Kernels of devices in CUDA C++."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from winogen.codegen.devices.c_like import Printer, letters
+from winogen.codegen.devices.expressions import Call, Load, Select
+from winogen.codegen.devices.lines import indented
+from winogen.codegen.devices.real import digits
+from winogen.codegen.devices.statements import Array, Kernel, Routine, Store, Work
+from winogen.codegen.templates import environment
+
+_NUMBER = {"float32": "float", "float16": "half"}
+_INFINITY = {"float32": "__int_as_float(0x7f800000)", "float16": "__ushort_as_half(0x7c00)"}
+
+
+class Cuda(Printer):
+    """Spells kernels in CUDA C++, with vectors that are structures."""
+
+    reserved: ClassVar[frozenset[str]] = frozenset(
+        "auto bool break case catch char class const constexpr continue default delete do double"
+        " else enum explicit export extern false float for friend goto half if inline int long"
+        " mutable namespace new operator private protected public register return short signed"
+        " sizeof static struct switch template this throw true try typedef typename union unsigned"
+        " using virtual void volatile while load store select min max Vector".split()
+    )
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.needed: set[tuple[object, ...]] = set()  # vectors and functions of theirs
+
+    # ---- types and numbers -------------------------------------------------------------------
+
+    def type_of(self, real: bool, lanes: int = 1, dtype: str = "") -> str:
+        kind = _NUMBER[dtype or self.arithmetic] if real else "int"
+        if kind == "half":
+            self.needed.add(("half",))
+        if lanes > 1:
+            self.needed.add(("vector", lanes))
+        return f"vec{lanes}" if lanes > 1 else kind
+
+    def literal(self, value: float) -> str:
+        text = digits(value, self.arithmetic)
+        if "INFINITY" in text:
+            return text.replace("INFINITY", _INFINITY[self.arithmetic])
+        return self.suffixed(text)
+
+    def suffixed(self, digits: str) -> str:
+        return f"{digits}f" if self.arithmetic == "float32" else f"half({digits}f)"
+
+    def splat(self, text: str, lanes: int) -> str:
+        return f"{self.type_of(True, lanes)}({text})"
+
+    def vector(self, parts: list[str]) -> str:
+        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
+
+    def lane(self, vector: str, lane: int) -> str:
+        return f"{vector}[{lane}]"
+
+    def zeros(self, zero: str, axes: int) -> str:
+        return "{}"
+
+    def identity(self, of: str, axis: int) -> str:
+        which = "xyz"[axis]
+        group, item = f"blockIdx.{which}", f"threadIdx.{which}"
+        if of == "global":
+            size = self.group[axis]
+            return f"{group} * {size} + {item}" if size > 1 else group
+        return group if of == "group" else item
+
+    def barrier(self) -> str:
+        return "__syncthreads();"
+
+    def function(self, value: Call) -> str:
+        if not value.real:
+            return value.function
+        name = {"min": "fmin", "max": "fmax"}.get(value.function, value.function)
+        if value.lanes > 1:
+            self.type_of(True, value.lanes)
+            self.needed.add(("call", name, len(value.arguments)))
+        return f"{name}f" if value.lanes == 1 and self.arithmetic == "float32" else f"{name}_of"
+
+    def select(self, value: Select) -> tuple[str, int]:
+        if value.condition.lanes == 1:
+            return super().select(value)
+        self.needed.add(("select",))
+        yes, no = (self.real(one, value.lanes) for one in (value.yes, value.no))
+        return f"select({self.expression(value.condition)}, {yes}, {no})", 9
+
+    # ---- arrays ------------------------------------------------------------------------------
+
+    def load(self, load: Load) -> str:
+        place = self.at(load.array, load.index)
+        if load.lanes == 1:
+            same = self.dtypes[load.array] == self.arithmetic
+            return place if same else f"{self.type_of(True)}({place})"
+        call = f"load{'_aligned' * load.aligned}"
+        self.type_of(True, load.lanes)
+        self.needed.add((call,))
+        return f"{call}<{load.lanes}>(&{place})"
+
+    def store(self, store: Store) -> str:
+        lanes, place = store.value.lanes, self.at(store.array, store.index)
+        text = self.real(store.value, lanes)
+        if lanes == 1:
+            dtype = self.dtypes[store.array]
+            text = text if dtype == self.arithmetic else f"{self.type_of(True, 1, dtype)}({text})"
+            return f"{place} = {text};"
+        call = f"store{'_aligned' * store.aligned}"
+        self.needed.add((call,))
+        return f"{call}(&{place}, {text});"
+
+    # ---- functions and files -----------------------------------------------------------------
+
+    def routine_head(self, one: Routine) -> str:
+        kind, (source, target) = self.type_of(True, one.lanes), letters(one)
+        head = f"static __device__ __forceinline__ void {self.name(one.name)}"
+        return f"{head}(const {kind} *{source}, {kind} *{target})"
+
+    def parameter(self, array: Array, const: bool) -> str:
+        kind = self.type_of(True, 1, array.dtype)
+        return f"{'const ' * const}{kind} *__restrict__ {self.name(array.name)}"
+
+    def kernel(self, kernel: Kernel) -> str:
+        self.enter(kernel)
+        self.group = kernel.group
+        x, y, z = kernel.group
+        shared = [
+            f"__shared__ {f'__align__({self.bytes_of(one.lanes)}) ' if one.lanes > 1 else ''}"
+            f"{self.type_of(True)} {self.name(one.name)}[{one.size}];"
+            for one in kernel.shared
+        ]
+        return "\n".join(
+            [
+                *self.comment(kernel.comment),
+                f'extern "C" __global__ __launch_bounds__({x * y * z})',
+                f"void {self.name(kernel.name)}(",
+                *indented(self.parameters(kernel)),
+                "{",
+                *indented([*shared, *self.statements(kernel.body, 96)]),
+                "}",
+            ]
+        )
+
+    def helpers(self) -> list[str]:
+        kinds = "half vector select load load_aligned store store_aligned call".split()
+        every = sorted(self.needed, key=repr)
+        needed = {kind: [one[1:] for one in every if one[0] == kind] for kind in kinds}
+        real = _NUMBER[self.arithmetic]
+        text = environment().get_template("devices/cuda.cu.j2").render(needed=needed, real=real)
+        return [text] if text.strip() else []

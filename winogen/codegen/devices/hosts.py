@@ -1,0 +1,189 @@
+"""Kernels with a program that runs them: a folder of files that need no part of winogen.
+
+Templates of the programs are below ``csrc/devices``; here is what they call arrays and launches.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from winogen.codegen.ctext import commented
+from winogen.codegen.devices.render import render
+from winogen.codegen.devices.statements import Array, Kernel, Work
+from winogen.codegen.devices.walk import arrays_used
+from winogen.codegen.templates import environment
+from winogen.errors import InvalidValue
+
+_CTYPES = {
+    "opencl": {"float32": "float", "float16": "uint16_t"},
+    "cuda": {"float32": "float", "float16": "__half"},
+    "wgsl": {"float32": "Float32Array", "float16": "Uint16Array"},
+}
+# The files of each backend: what follows the name, and the template. The kernels come first.
+_FILES = {
+    "opencl": {
+        ".h": "host.h",
+        ".c": "host.c",
+        "_test.c": "test.c",
+        "Makefile": "Makefile",
+        "README.md": "README.md",
+    },
+    "cuda": {
+        ".h": "host.h",
+        "_test.cpp": "test.cpp",
+        "Makefile": "Makefile",
+        "README.md": "README.md",
+    },
+    "wgsl": {
+        ".js": "host.js",
+        "_test.js": "test.js",
+        "_test.html": "test.html",
+        ".py": "host.py",
+        "_test.py": "test.py",
+        "README.md": "README.md",
+    },
+}
+BACKENDS = {"opencl": "OpenCL", "cuda": "CUDA", "wgsl": "WebGPU"}
+_SUFFIX = {"opencl": ".cl", "cuda": ".cu", "wgsl": ".wgsl"}
+# What the programs call their own.
+_TAKEN = frozenset(
+    "add add_after arrays bias block buffers bytes check code compile context count data device"
+    " enqueue entries error event events fill file first_device found fwrite group half here input"
+    " items kernel kernels launch launches layer main name needs next number numbers numpy output"
+    " own pack packed packing path queue read read_file right slopes stream test text upload vec2"
+    " vec4 vec8 vec16 weights wgpu zeros".split()
+)
+_GIVEN = ("weights", "bias", "slopes")
+_CALLED = ("input", "add", "add_after", "output")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array as programs see it."""
+
+    name: str
+    role: str
+    dtype: str
+    ctype: str  # what a number is in the language of the host
+    sizes: str
+    count: int
+    nbytes: int
+    binding: int  # its place among all arrays
+
+    @property
+    def padded_bytes(self) -> int:
+        """Its bytes, a multiple of 4, as WebGPU has them."""
+        return -(-self.nbytes // 4) * 4
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a kernel."""
+
+    name: str
+    arrays: tuple[Buffer, ...]  # its parameters
+    used: tuple[Buffer, ...]  # ... that it reads or writes anything of
+    items: tuple[int, int, int]
+    group: tuple[int, int, int]
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many work-groups there are along each axis."""
+        return tuple(n // size for n, size in zip(self.items, self.group, strict=True))
+
+
+def host_files(
+    work: Work,
+    backend: str,
+    name: str,
+    *,
+    about: Sequence[str],
+    command: str,
+    numbers: Mapping[str, bytes],
+    limit: float,
+) -> dict[str, str | bytes]:
+    """Return the files of a layer on a device by name.
+
+    ``about``: lines that say what it computes. ``numbers``: those of the self-test, as they lie in
+    memory: of what is given once (weights, bias, slopes), of what a call reads, and of its
+    output. ``limit``: how far from that, measured by its largest number, an output may be.
+    Raises InvalidValue for a name that the programs have already.
+    """
+    if name in {*_TAKEN, *keyword.kwlist, *(one.name for one in work.arrays)}:
+        raise InvalidValue(
+            f"name: got {name!r}, which the generated programs use; allowed: another identifier"
+        )
+    if backend == "cuda":
+        # Kernels are functions of the program that they are linked with.
+        work = replace(
+            work,
+            pack=tuple(_renamed(one, name) for one in work.pack),
+            kernels=tuple(_renamed(one, name) for one in work.kernels),
+        )
+    buffers = {one.name: _buffer(one, backend, binding) for binding, one in enumerate(work.arrays)}
+    by_role = {one.role: one for one in buffers.values() if one.role in (*_GIVEN, *_CALLED)}
+    given = [by_role[role] for role in _GIVEN if role in by_role]
+    called = [by_role[role] for role in _CALLED if role in by_role]
+    read = {one.name for kernel in work.kernels for one in kernel.parameters}
+    kept = [one for one in given if one.name in read]
+    own = [one for one in buffers.values() if one.role in ("packed", "workspace")] + kept
+    tested = [*given, *called]
+    text = render(work, backend)
+    context = {
+        "name": name,
+        "NAME": name.upper(),
+        "command": commented(command),
+        "about": [commented(line) for line in about],
+        "language": BACKENDS[backend],
+        "buffers": list(buffers.values()),
+        "given": given,
+        "called": called,
+        "kept": kept,
+        "own": own,
+        "tested": tested,
+        "public": [*given, *called],
+        "weights": by_role["weights"],
+        "output": by_role["output"],
+        "has_bias": "bias" in by_role,
+        "packing": [_launch(one, buffers) for one in work.pack],
+        "kernels": [_launch(one, buffers) for one in work.kernels],
+        "half": any(one.dtype == "float16" for one in buffers.values()),
+        "workspace_bytes": work.workspace_bytes,
+        "packed_bytes": sum(one.nbytes for one in own if one.role == "packed"),
+        "limit": f"{limit:.1e}",
+        "text": text,
+    }
+    files: dict[str, str | bytes] = {}
+    if backend == "cuda":
+        files[f"{name}.cu"] = _filled(backend, "host.cu", context)
+    else:
+        files[name + _SUFFIX[backend]] = text
+    for suffix, page in _FILES[backend].items():
+        file = suffix if suffix in ("Makefile", "README.md") else name + suffix
+        files[file] = _filled(backend, page, context)
+    files[f"{name}_test.bin"] = b"".join(numbers[one.name] for one in tested)
+    return files
+
+
+def _filled(backend: str, page: str, context: Mapping[str, object]) -> str:
+    return environment().get_template(f"devices/{backend}/{page}.j2").render(context)
+
+
+def _renamed(kernel: Kernel, name: str) -> Kernel:
+    return replace(kernel, name=f"{name}_{kernel.name}")
+
+
+def _buffer(one: Array, backend: str, binding: int) -> Buffer:
+    sizes = " x ".join(map(str, one.shape))
+    ctype = _CTYPES[backend][one.dtype]
+    return Buffer(one.name, one.role, one.dtype, ctype, sizes, prod(one.shape), one.nbytes, binding)
+
+
+def _launch(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Launch:
+    arrays = tuple(buffers[one.name] for one in kernel.parameters)
+    names = arrays_used(kernel.body)
+    used = tuple(one for one in arrays if one.name in names)
+    return Launch(kernel.name, arrays, used, kernel.items, kernel.group)
