@@ -1,4 +1,4 @@
-"""Which tiles the gradient of weights has, by predicted time and error."""
+"""Which tiles the gradient of weights has, by predicted time and error, bound to their kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a convolution of 8-bit integers may be computed, and which way is predicted to be fastest.
+"""Convolutions of 8-bit integers: which kernel is predicted to be fastest, bound to its call.
 
 All ways but Winograd's give the same integers, so that time alone decides.
 """
