@@ -198,9 +198,9 @@ def test_every_template_is_filled_in_from_a_record():
 
 
 def test_templates_of_other_distributions_lack_no_name():
-    from winogen.codegen.convolution import Convolution
+    from winogen.codegen.convolution import ConvolutionContext
 
-    fields_of = {field.name for field in fields(Convolution)}
+    fields_of = {field.name for field in fields(ConvolutionContext)}
     for variant in kernels.variants().values():
         if variant.folder:
             asks, _ = asked(str(variant.folder / variant.template))
@@ -211,12 +211,14 @@ def test_templates_of_other_distributions_lack_no_name():
 
 
 def test_a_missing_name_fails_before_any_text_is_made():
-    known = {field.name: None for field in fields(context.Kernel) if field.default is MISSING}
-    context.Kernel(**known)
+    known = {
+        field.name: None for field in fields(context.KernelContext) if field.default is MISSING
+    }
+    context.KernelContext(**known)
     with pytest.raises(TypeError, match="layout"):
-        context.Kernel(**{name: value for name, value in known.items() if name != "layout"})
+        context.KernelContext(**{name: value for name, value in known.items() if name != "layout"})
     with pytest.raises(TypeError, match="keep"):
-        context.Kernel(**known, keep=1)
+        context.KernelContext(**known, keep=1)
 
 
 def test_a_record_fills_in_its_own_templates_alone():

@@ -23,10 +23,11 @@ _TYPE = re.compile(r"typedef\b.*?\b(\w+)\s*(?:\[[^\]]*\])?\s*;\s*\Z", re.S)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some lines: ``kind`` is "blank", "comment", "directive", "macro", "definition" or "code".
+class Passage:
+    """Lines that belong together.
 
-    "code" is what is used in any case. Macros and definitions have a ``name``.
+    ``kind``: "blank", "comment", "directive", "macro", "definition", or "code", which is used in
+    any case. Macros and definitions have a ``name``.
     """
 
     kind: str
@@ -57,7 +58,7 @@ def _bare(text: str) -> str:
     return _STRING.sub('""', _COMMENT.sub(" ", text))
 
 
-def _pieces(lines: Sequence[str]) -> Iterator[Piece]:
+def _pieces(lines: Sequence[str]) -> Iterator[Passage]:
     begin = 0
     while begin < len(lines):
         line = lines[begin]
@@ -101,20 +102,20 @@ def _end_of_code(lines: Sequence[str], begin: int) -> int:
     return end
 
 
-def _named(kind: str, lines: Sequence[str]) -> Piece:
+def _named(kind: str, lines: Sequence[str]) -> Passage:
     text = _ATTRIBUTE.sub("", _bare("\n".join(lines))).strip()
     if kind == "directive":
         found = _DEFINE.match(text)
-        return Piece("macro", lines, found[1]) if found else Piece(kind, lines)
+        return Passage("macro", lines, found[1]) if found else Passage(kind, lines)
     if kind == "code":
         for pattern in (_FUNCTION, _VARIABLE, _POINTER, _TYPE):
             found = pattern.match(text)
             if found:
-                return Piece("definition", lines, found[1])
-    return Piece(kind, lines)
+                return Passage("definition", lines, found[1])
+    return Passage(kind, lines)
 
 
-def _reached(pieces: Iterable[Piece]) -> set[str]:
+def _reached(pieces: Iterable[Passage]) -> set[str]:
     """The names that are used: by what others see, or by what is used itself."""
     words: dict[str, set[str]] = {}
     pasted: dict[str, list[str]] = {}
@@ -135,13 +136,13 @@ def _reached(pieces: Iterable[Piece]) -> set[str]:
     return reached
 
 
-def _pasted(piece: Piece) -> list[str]:
+def _pasted(piece: Passage) -> list[str]:
     """How names begin that a macro puts together, but for those that it defines."""
     text = re.sub(r"static \w+ \w+##", "", _bare("\n".join(piece.lines)))
     return re.findall(r"(\w+)##", text) if piece.kind == "macro" else []
 
 
-def _tidy(pieces: Sequence[Piece], reached: set[str]) -> Iterator[Piece]:
+def _tidy(pieces: Sequence[Passage], reached: set[str]) -> Iterator[Passage]:
     """What is used, without comments on what is not, empty conditions and blank lines in a row."""
     kept = [not piece.name or piece.name in reached for piece in pieces]
     _drop_comments(pieces, kept)
@@ -155,14 +156,14 @@ def _tidy(pieces: Sequence[Piece], reached: set[str]) -> Iterator[Piece]:
             blank = True
             continue
         if blank:
-            yield Piece("blank", [""])
+            yield Passage("blank", [""])
         blank = False
         yield piece
     if blank:
-        yield Piece("blank", [""])
+        yield Passage("blank", [""])
 
 
-def _drop_comments(pieces: Sequence[Piece], kept: list[bool]) -> None:
+def _drop_comments(pieces: Sequence[Passage], kept: list[bool]) -> None:
     """Leave out a comment if all that follows it up to a blank line or the next comment left."""
     for place, piece in enumerate(pieces):
         if piece.kind != "comment":
@@ -174,7 +175,7 @@ def _drop_comments(pieces: Sequence[Piece], kept: list[bool]) -> None:
             kept[place] = behind < len(pieces) and pieces[behind].kind == "code"
 
 
-def _drop_headings(pieces: Sequence[Piece], kept: list[bool]) -> None:
+def _drop_headings(pieces: Sequence[Passage], kept: list[bool]) -> None:
     """Leave out the heading of a section that has nothing left."""
     heading = None
     for place, piece in enumerate(pieces):
@@ -186,7 +187,7 @@ def _drop_headings(pieces: Sequence[Piece], kept: list[bool]) -> None:
             heading = None
 
 
-def _drop_conditions(pieces: Sequence[Piece], kept: list[bool]) -> None:
+def _drop_conditions(pieces: Sequence[Passage], kept: list[bool]) -> None:
     """Leave out the lines of a condition whose branches are empty, those inside first."""
     open_: list[list[int]] = []  # the places of #if, #else and #endif of each
     full: list[bool] = []  # whether something is left in it

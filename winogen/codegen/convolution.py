@@ -8,8 +8,16 @@ from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winogen.codegen.context import RealKernel, View, distinct, framed, title_of, tuned, view
-from winogen.codegen.headers import Function, function
+from winogen.codegen.context import (
+    RealKernelContext,
+    TransformContext,
+    distinct,
+    framed,
+    title_of,
+    tuned,
+    view,
+)
+from winogen.codegen.headers import FunctionContext, function
 from winogen.codegen.transform import Transform
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.kernels.tiles_family import most_at_once
@@ -33,11 +41,11 @@ class Joint:
     two: str
     one_g: Sequence[Any]  # how filters are joined
     two_g: Sequence[Any]
-    functions: Sequence[Function]
+    functions: Sequence[FunctionContext]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolution(RealKernel, templates=("kernels/*.c.j2", "shared/*.c.j2")):
+class ConvolutionContext(RealKernelContext, templates=("kernels/*.c.j2", "shared/*.c.j2")):
     """What the templates of the variants know of a kernel."""
 
     border: str  # how tiles at the border are made
@@ -48,9 +56,9 @@ class Convolution(RealKernel, templates=("kernels/*.c.j2", "shared/*.c.j2")):
     filter_taps: str  # how many taps a filter has, in C
     nest: Any  # loops, where the template is made of them
     # Transforms along height and width, each once; None, (): the kernel has none.
-    H: View | None
-    W: View | None
-    transforms: Sequence[View]
+    H: TransformContext | None
+    W: TransformContext | None
+    transforms: Sequence[TransformContext]
     P: int  # positions of a transformed tile
     joint: Joint | None  # None: all products are real along each axis
     growth: float  # how much larger than filters transformed ones may be
@@ -98,7 +106,7 @@ def shared(spec: KernelSpec) -> dict[str, str]:
     }
 
 
-def context(spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None) -> Convolution:
+def context(spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None) -> ConvolutionContext:
     """Return what the template of a kernel knows."""
     variant, tuning, precision = spec.entry, spec.tuning, spec.precision
     one_by_one = precision.format.together == 1  # numbers are multiplied as they are computed with
@@ -112,7 +120,7 @@ def context(spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None) -> Co
     )
     single_tap = all(variant.along) and spec.rank == 2
     fixed = dict(spec.fixed)
-    known = Convolution(
+    known = ConvolutionContext(
         **framed(spec, prefix, call, narrow=precision.narrow, flushes=spec.target.flushes),
         **tuned(spec, variant.uses),
         title=title_of(variant.title, spec, height, width),

@@ -54,7 +54,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transforms(Context, templates=("dialects/*.j2",)):
+class TransformsContext(Context, templates=("dialects/*.j2",)):
     """What the templates of all dialects know."""
 
     head: str  # the comment at the head of the file
@@ -80,7 +80,7 @@ def render(transform: Transform, dialect: str, command: str = "") -> str:
     for kind, matrix in transform.matrices.items():
         transform.programs[kind].verify(matrix)
     command = command or f"winogen derive {transform.m} {transform.r} --format {dialect}"
-    return Transforms(
+    return TransformsContext(
         head=_head(transform, spoken, command),
         guard=f"WINOGEN_{transform.name.upper()}",
         transforms=[_function(transform, kind, spoken) for kind in KINDS],

@@ -98,7 +98,7 @@ def with_fewer_bits(made: Integral, inputs: Range, filters: Range) -> tuple[str,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Integers(Context, templates=("fixed.h.j2",)):
+class IntegersContext(Context, templates=("fixed.h.j2",)):
     """What the template of a header in integers knows."""
 
     head: Sequence[str]  # its comment, in lines
@@ -141,7 +141,7 @@ def render(made: Integral, found: TypeWidths, name: str, command: str) -> str:
         "most": f"INT{found.sums}_MAX",
         "dual": _DUAL.get((found.word, found.sums)),
     }
-    return Integers(
+    return IntegersContext(
         head=list(map(commented, _head(made, found, command))),
         guard=full.upper(),
         name=full,

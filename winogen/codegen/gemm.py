@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from winogen.codegen.context import RealKernel, framed, tuned
+from winogen.codegen.context import RealKernelContext, framed, tuned
 from winogen.kernels.gemm import USES, GemmSpec
 
 TITLE = "Product of matrices, blocked for caches and registers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Product(RealKernel, templates=("gemm.c.j2",)):
+class ProductContext(RealKernelContext, templates=("gemm.c.j2",)):
     """What the template of products of matrices knows of a kernel."""
 
     fetches_a: bool  # whether a is fetched ahead while it is packed
@@ -27,7 +27,7 @@ def text(spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
     # are too short for the next panel of b to be fetched meanwhile.
     operands = "`b`" if fetched.B else ""
     precision, target = spec.precision, spec.target
-    return Product(
+    return ProductContext(
         **framed(spec, prefix, call, narrow=precision.narrow, flushes=target.flushes),
         **known,
         title=[f"{TITLE}: {precision.arrays}, {target.name}."],

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from winogen.codegen.context import RealKernel, View, distinct, framed, title_of, tuned, view
+from winogen.codegen.context import (
+    RealKernelContext,
+    TransformContext,
+    distinct,
+    framed,
+    title_of,
+    tuned,
+    view,
+)
 from winogen.codegen.transform import Transform
 from winogen.codegen.transforms import from_algorithm
 from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec
@@ -50,19 +58,19 @@ def gradient_of(transform: Transform) -> Transform:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradient(RealKernel, templates=("weight_gradient.c.j2",)):
+class GradientContext(RealKernelContext, templates=("weight_gradient.c.j2",)):
     """What the template of gradients of weights knows of a kernel."""
 
     finished: int  # filters whose sums over all tiles are transformed together
-    H: View | None
-    W: View | None
-    transforms: Sequence[View]  # along height and width, each once
+    H: TransformContext | None
+    W: TransformContext | None
+    transforms: Sequence[TransformContext]  # along height and width, each once
 
 
 def text(spec: GradientSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     height, width = (view(gradient_of(t), *KINDS) for t in spec.transforms)
-    return Gradient(
+    return GradientContext(
         **framed(spec, prefix, call, narrow=spec.precision.narrow, flushes=spec.target.flushes),
         **tuned(spec, USES),
         title=title_of(TITLE, spec, height, width),

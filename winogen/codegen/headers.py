@@ -29,7 +29,7 @@ _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Function:
+class FunctionContext:
     """A 1D transform as `parts/transform_function.h.j2` writes it."""
 
     title: str  # what it computes and costs
@@ -44,7 +44,7 @@ class Function:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeaderFunction(Function):
+class HeaderFunction(FunctionContext):
     """The same in a header, with the 2D transform that is made of it."""
 
     kind: str
@@ -61,7 +61,7 @@ class HeaderFunction(Function):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header(Context, templates=("transform.h.j2",)):
+class HeaderContext(Context, templates=("transform.h.j2",)):
     """What the template of a header knows."""
 
     command: str  # what regenerates it
@@ -96,7 +96,7 @@ def render_header(
     """
     for kind, matrix in algorithm.matrices.items():
         programs[kind].verify(matrix)
-    return Header(
+    return HeaderContext(
         command=commented(command),
         head=list(map(commented, _head(algorithm, programs, source, textbook or algorithm, order))),
         guard=f"WINOGEN_{name.upper()}",
@@ -117,7 +117,7 @@ def function(
     real: str,
     inline: str,
     lanes: int = 0,
-) -> Function:
+) -> FunctionContext:
     """Return a 1D transform for the template of a function, `parts/transform_function.h.j2`.
 
     ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
@@ -131,7 +131,7 @@ def function(
     arguments = f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]"
     if vectors:
         arguments += f", const {vec} k[{vectors}]"
-    return Function(
+    return FunctionContext(
         title=title(kind, program),
         real=real,
         name=f"winogen_{header}_{name}",

@@ -55,7 +55,7 @@ def bound(made: Integral, found: dict[str, Passes], bits: int) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaneIntegers(Context, templates=("lanes.h.j2",)):
+class LaneIntegersContext(Context, templates=("lanes.h.j2",)):
     """What the template of a header in lanes knows."""
 
     head: Sequence[str]  # its comment, in lines
@@ -102,7 +102,7 @@ def render(made: Integral, bits: int, name: str, command: str) -> str:
     program = made.programs["output"]
     _, _, source, target = KINDS["output"]
     output = routine(program, source, target, _wide())
-    return LaneIntegers(
+    return LaneIntegersContext(
         head=list(map(commented, head)),
         guard=full.upper(),
         name=full,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from winogen.codegen.context import Kernel, framed
+from winogen.codegen.context import KernelContext, framed
 from winogen.codegen.functions import FUNCTIONS
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
 
@@ -18,7 +18,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantized(Kernel, templates=("quantized.c.j2", "quantized_depthwise.c.j2")):
+class QuantizedContext(KernelContext, templates=("quantized.c.j2", "quantized_depthwise.c.j2")):
     """What the templates of convolutions of bytes know of a kernel."""
 
     im2col: bool  # whether the strip holds patches
@@ -39,7 +39,7 @@ def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> st
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     depthwise, family = spec.algorithm == "depthwise", spec.target.family
     outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
-    return Quantized(
+    return QuantizedContext(
         **framed(spec, prefix, call),
         title=[
             f"{_TITLES[spec.algorithm]}: {spec.layout},",

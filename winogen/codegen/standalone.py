@@ -76,7 +76,7 @@ class Phases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair(Context, templates=("standalone.c.j2", "standalone.h.j2")):
+class PairContext(Context, templates=("standalone.c.j2", "standalone.h.j2")):
     """What the templates of a pair of files know; comments are lists of lines."""
 
     name: str
@@ -113,7 +113,9 @@ class Pair(Context, templates=("standalone.c.j2", "standalone.h.j2")):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransposedPair(Pair, templates=("standalone_transposed.c.j2", "standalone.h.j2")):
+class TransposedPairContext(
+    PairContext, templates=("standalone_transposed.c.j2", "standalone.h.j2")
+):
     """What the template of a transposed layer knows besides."""
 
     layer: Transposed
@@ -284,15 +286,15 @@ def render_pair(
         "run_means": _comment([interface.run_means]),
         **spelled_target(spec.target),
     }
-    pair: Pair
+    pair: PairContext
     if transposed is None:
-        pair = Pair(
+        pair = PairContext(
             **known,
             sizes=_sizes(fields_for(spec.fields, wishes_of(fields)), fields),
             packing=[one if one in interface.packing else "NULL" for one in spec.packs],
         )
     else:
-        pair = TransposedPair(**known, **_of_phases(spec, transposed))
+        pair = TransposedPairContext(**known, **_of_phases(spec, transposed))
     return {
         f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
         f"{name}.h": pair.render("standalone.h.j2"),

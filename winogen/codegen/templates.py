@@ -52,11 +52,11 @@ def environment() -> Any:
 class Context:
     """What templates know: a record whose fields are the names in their text.
 
-    Each kind of text has a class of its own, a dataclass of keywords, which lists the templates
-    below ``csrc/`` that are filled in from it: ``class Tile(Context, templates=("tile.c.j2",))``.
-    They may be patterns, as of `fnmatch`. So a name that a template needs is missing when the
-    record is made, before any text is. `tests/codegen/test_contexts.py` compares the fields with
-    what templates, and all that they include, ask for.
+    Each kind of text has a class of its own, a dataclass of keywords. It lists the templates below
+    ``csrc/`` that are filled in from it, or patterns as of `fnmatch`:
+    ``class TileContext(Context, templates=("tile.c.j2",))``. So a name that a template needs is
+    missing when the record is made, before any text is. `tests/codegen/test_contexts.py` compares
+    the fields with what templates, and all that they include, ask for.
     """
 
     templates: ClassVar[tuple[str, ...]] = ()

@@ -23,7 +23,7 @@ class TileTransform:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tile(Context, templates=("tile.c.j2",)):
+class TileContext(Context, templates=("tile.c.j2",)):
     """What the template knows."""
 
     title: str

@@ -34,7 +34,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segments(Context, templates=("runtime/segments.c.j2",)):
+class SegmentsContext(Context, templates=("runtime/segments.c.j2",)):
     """What the templates know of C that runs segments."""
 
     reals: Collection[str]  # the types of numbers that there are functions for
@@ -59,7 +59,7 @@ def build_of(target: Target, dtype: str) -> Build:
 
 
 def _source(real: str) -> str:
-    return Segments(reals=[real]).render()
+    return SegmentsContext(reals=[real]).render()
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winogen.codegen.verilog.engine import BYTE, context, verilog
-from winogen.codegen.verilog.engine_record import Engine
+from winogen.codegen.verilog.engine_record import EngineContext
 from winogen.codegen.verilog.keywords import check_module
 from winogen.hardware.emulation import ByteLayer, convolved
 from winogen.hardware.streams import streams
@@ -40,7 +40,9 @@ def random_layer(shape: LayerShape, seed: int = 0, relu: bool = False) -> ByteLa
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestedEngine(Engine, templates=("verilog/engine/tb.v.j2", "verilog/engine/README.md.j2")):
+class TestedEngineContext(
+    EngineContext, templates=("verilog/engine/tb.v.j2", "verilog/engine/README.md.j2")
+):
     """What the templates of a testbench and a description know besides."""
 
     command_line: str  # what writes the files
@@ -67,7 +69,7 @@ def files(made: Accelerator, layer: ByteLayer, name: str, command: str) -> dict[
     words = streams(made, layer, settings)
     modules = verilog(made.circuit, name, command)
     engine = context(made.circuit, name, command)
-    known = TestedEngine(
+    known = TestedEngineContext(
         **engine.names(),
         command_line=command,
         shape=shape,

@@ -20,7 +20,9 @@ from winogen.records import Epilogue, Strides, Target
 from winogen.records.machine import LINE
 
 _Spec = TypeVar("_Spec", bound="Spec")
-Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (a sentence, type in C, names)
+_Field = tuple[str, str, tuple[str, ...]]  # (a sentence, type in C, names)
+Fields = tuple[_Field, ...]
+_PLANES = ("plane", "planes")  # of volumes
 
 # What a call has done where its sums are, and after they were stored.
 EPILOGUE: Fields = (
@@ -200,26 +202,19 @@ def fields_for(fields: Fields, wishes: Mapping[str, int]) -> Fields:
     return tuple(field for field in kept if field[-1])
 
 
-def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]], rank: int = 2) -> str:
+def declaration(fields: Iterable[_Field], rank: int = 2) -> str:
     """Return the C of a struct with these fields, and of the structs that it is made of."""
-    planes = [("Of volumes: from plane to plane, and how many there are.", "int64_t",
-               ("plane", "planes"))] * (rank == 3)  # fmt: skip
-    structs = {
-        "winogen_strides": (
-            "Where the numbers of an array lie.",
-            [
-                (
-                    "Numbers from one of each to the next.",
-                    "int64_t",
-                    ("image", "row", "pixel", "channel"),
-                ),
-                *planes,
-            ],
-        ),
-        "winogen_buffer": (
-            "A buffer of the workspace.",
-            [("Bytes before it, and up to the next one.", "int64_t", ("offset", "step"))],
-        ),
+    strides: tuple[_Field, ...] = (
+        ("Numbers from one of each to the next.", "int64_t", ("image", "row", "pixel", "channel")),
+    )
+    if rank == 3:
+        strides += (("From plane to plane, and how many there are.", "int64_t", _PLANES),)
+    sizes: tuple[_Field, ...] = (
+        ("Bytes before it, and up to the next one.", "int64_t", ("offset", "step")),
+    )
+    structs: dict[str, tuple[str, Iterable[_Field]]] = {
+        "winogen_strides": ("Where the numbers of an array lie.", strides),
+        "winogen_buffer": ("A buffer of the workspace.", sizes),
         "winogen_conv": ("", fields),
     }
     texts = []
@@ -234,7 +229,7 @@ _COMMENT = 54  # the column that comments on fields begin in
 _WIDE = 40  # letters of a line of them
 
 
-def _declared(field: tuple[str, str, tuple[str, ...]]) -> Iterator[str]:
+def _declared(field: _Field) -> Iterator[str]:
     """The lines of some fields and of the sentence on them."""
     means, c_type, names = field
     first, *rest = textwrap.wrap(means, _WIDE)

@@ -30,7 +30,7 @@ from winogen.network.bytes_graph import (
 )
 from winogen.network.bytes_testing import Limits, Sample, is_optimized
 from winogen.network.bytes_tiles import Tiles, bias_of, chosen
-from winogen.network.context import ByteFiles
+from winogen.network.context import ByteFilesContext
 from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
@@ -365,13 +365,13 @@ class ByteWriter:
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def _known(self, calls: list[Call]) -> ByteFiles:
+    def _known(self, calls: list[Call]) -> ByteFilesContext:
         read = self.read
         arrays = (*read.inputs, *read.outputs)
         errors = {number: part.plan.predicted_error for number, part in self.parts.items()}
         sample = Sample(read, errors)
         self.allowed = {read.outputs[number].name: far for number, far in sample.allowed.items()}
-        return ByteFiles(
+        return ByteFilesContext(
             **interface(
                 self.name,
                 self.flagged,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Files(Context):
+class FilesContext(Context):
     """What the templates of all networks know."""
 
     name: str
@@ -62,7 +62,7 @@ def paths(names: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatCode(Files, templates=paths(_CODE)):
+class FloatCodeContext(FilesContext, templates=paths(_CODE)):
     """What the templates know of the C of a network of float32."""
 
     is_part: bool  # whether a larger network calls it, and holds its weights
@@ -71,7 +71,7 @@ class FloatCode(Files, templates=paths(_CODE)):
     weights: Weights
     halves: Weights
     filter_dtype: str | None  # of halves
-    # Maps: constant structs, kinds that are called, whether layouts change, as in `Segments`.
+    # Maps: constant structs, kinds that are called, whether layouts change; see `SegmentsContext`.
     structs: Sequence[tuple[str, str, str]]
     kinds: Collection[str]
     turns: bool
@@ -90,7 +90,7 @@ class FloatCode(Files, templates=paths(_CODE)):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatFiles(FloatCode, templates=paths((*_CODE, *_WHOLE))):
+class FloatFilesContext(FloatCodeContext, templates=paths((*_CODE, *_WHOLE))):
     """What the test, and what compiles and explains a network, know besides."""
 
     layout: str
@@ -105,7 +105,7 @@ class FloatFiles(FloatCode, templates=paths((*_CODE, *_WHOLE))):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteFiles(Files, templates=paths(_BYTES)):
+class ByteFilesContext(FilesContext, templates=paths(_BYTES)):
     """What the templates of a network of bytes know."""
 
     batch: int

@@ -25,7 +25,7 @@ from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
-from winogen.network.context import FloatCode, FloatFiles
+from winogen.network.context import FloatCodeContext, FloatFilesContext
 from winogen.network.interface import interface, rows
 from winogen.network.once import Once
 from winogen.network.reading import Network
@@ -89,7 +89,7 @@ class FloatWriter:
 
         Weights that are not in C lie among those of the larger network.
         """
-        known = FloatCode(**self._told(list(self._items())), is_part=True)
+        known = FloatCodeContext(**self._told(list(self._items())), is_part=True)
         return self._code(partial(_rendered, known), part=True)
 
     @property
@@ -275,12 +275,12 @@ class FloatWriter:
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def _known(self, items: Sequence[Call | Loop]) -> FloatFiles:
+    def _known(self, items: Sequence[Call | Loop]) -> FloatFilesContext:
         """What templates know: all files, the test and the description among them."""
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
-        return FloatFiles(
+        return FloatFilesContext(
             **self._told(items),
             is_part=False,
             layout=plan.planned.settings.layout,
@@ -354,7 +354,7 @@ def _uses_arena(item: Call | Loop) -> bool:
     return any(spot.startswith(("AT(", "arena")) for spot in spots)
 
 
-def _rendered(known: FloatCode, template: str) -> bytes:
+def _rendered(known: FloatCodeContext, template: str) -> bytes:
     return known.render(f"network/{template}.j2").encode()
 
 

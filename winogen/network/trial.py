@@ -31,7 +31,7 @@ _OUTSIDE, _UNSTEADY, _WEIGHTS = 3, 4, 6  # as in csrc/network/trial.c.j2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial(Context, templates=("network/trial.c.j2",)):
+class TrialContext(Context, templates=("network/trial.c.j2",)):
     """What the template of the program knows that runs a network."""
 
     name: str
@@ -104,7 +104,7 @@ class Program:
     def _source(self) -> str:
         arrays = (*self.inputs, *self.outputs)
         weights = self.contents.get(f"{self.name}_weights.bin", b"")
-        return Trial(
+        return TrialContext(
             name=self.name,
             NAME=self.name.upper(),
             inputs=self.inputs,

@@ -160,7 +160,7 @@ def _source(
 ) -> str:
     """The C text: the headers of both axes, in the order asked for, and the loop around them."""
     from winogen.codegen.headers import render_header
-    from winogen.codegen.tile import Tile, TileTransform
+    from winogen.codegen.tile import TileContext, TileTransform
 
     alike = axes[0] == axes[1]
     names = ("both", "both") if alike else ("height", "width")
@@ -189,7 +189,7 @@ def _source(
         )
         for kind, (into, inner, out) in kinds.items()
     ]
-    return Tile(
+    return TileContext(
         title=f"F({h.m} x {w.m}, {h.r} x {w.r})",
         real=real,
         filter_real=filter_real,

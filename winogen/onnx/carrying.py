@@ -99,7 +99,7 @@ def _answers(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Carried(Context, templates=("runtime/carried.c.j2",)):
+class CarriedContext(Context, templates=("runtime/carried.c.j2",)):
     """What the template of plans in a library knows."""
 
     kernels: Sequence[str]  # their names
@@ -132,7 +132,7 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
     files = {f"{name}.c": File(render(spec, name), spec.target) for spec, name in kernels.items()}
     files["operators.c"] = File(source(), target)
-    carried = Carried(
+    carried = CarriedContext(
         kernels=list(kernels.values()),
         quantized=quantized,
         convs=[wrapped(map(str, content), 4, ", ") for content in convs],

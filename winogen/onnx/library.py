@@ -32,7 +32,7 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operators(runtime.Segments, templates=("runtime/onnx.c.j2",)):
+class OperatorsContext(runtime.SegmentsContext, templates=("runtime/onnx.c.j2",)):
     """What the templates know of the library."""
 
     activations: Collection[Activation]
@@ -41,7 +41,7 @@ class Operators(runtime.Segments, templates=("runtime/onnx.c.j2",)):
 
 def source() -> str:
     """Return the C of the library."""
-    return Operators(
+    return OperatorsContext(
         reals=runtime.REALS.values(), activations=ACTIVATIONS.values(), scalar=scalar
     ).render()
 

@@ -19,7 +19,7 @@ VECTORS = 1000  # tiles of a testbench, unless there are more ends to reach
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench(Context, templates=("verilog/bench.v.j2",)):
+class BenchContext(Context, templates=("verilog/bench.v.j2",)):
     """What the template of a testbench in Verilog knows."""
 
     name: str  # of the module
@@ -33,7 +33,7 @@ class Bench(Context, templates=("verilog/bench.v.j2",)):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cocotb(Context, templates=("verilog/cocotb.py.j2",)):
+class CocotbContext(Context, templates=("verilog/cocotb.py.j2",)):
     """What the template of a testbench for cocotb knows."""
 
     name: str  # of the module
@@ -119,7 +119,7 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
         reads, writes = beats(made, tile, expected(made.transform, tile))
         sent += [packed(values, made.inputs) for values in reads]
         results += [packed(values, made.outputs) for values in writes]
-    text = Bench(
+    text = BenchContext(
         name=name,
         protocol=protocol,
         stages=made.stages,
@@ -130,7 +130,7 @@ def bench(made: Design, *, stream: bool = False, count: int = VECTORS) -> dict[s
         connections=filled([*slices(made.inputs, "in"), *slices(made.outputs, "out")]),
     ).render()
     sources = [f"{one.name}.v" for one in made.modules] + [f"{name}.v"] * stream
-    python = Cocotb(
+    python = CocotbContext(
         name=name,
         protocol=protocol,
         stages=made.stages,

@@ -23,7 +23,7 @@ class ProofQuestion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(Context, templates=("verilog/check.v.j2",)):
+class CheckContext(Context, templates=("verilog/check.v.j2",)):
     """What the template of the question knows."""
 
     name: str  # of the module that is checked
@@ -40,7 +40,7 @@ class Check(Context, templates=("verilog/check.v.j2",)):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stub(Context, templates=("verilog/stub.v.j2",)):
+class StubContext(Context, templates=("verilog/stub.v.j2",)):
     """What the template knows of a module whose outputs are inputs."""
 
     name: str
@@ -66,7 +66,7 @@ def question(made: Design) -> ProofQuestion:
     wires, parts = _passes(made, reference) if folded else _whole(reference)
     beat_bits = max(1, (in_beats - 1).bit_length())
     port_bits = max(1, (len(made.inputs) - 1).bit_length())
-    text = Check(
+    text = CheckContext(
         name=dut.name,
         inputs=made.inputs,
         out_bits=sum(port.bits for port in made.outputs),
@@ -101,7 +101,7 @@ def _stub(module: Module) -> str:
                 "value": f"{value} ^ {port.bits}'d{place % (1 << port.bits)}",
             }
         )
-    return Stub(
+    return StubContext(
         name=module.name,
         stages=module.stages,
         ports=[*ports_of("input ", inputs), *ports_of("output", module.outputs, last=True)],

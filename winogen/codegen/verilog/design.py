@@ -29,7 +29,7 @@ Grid = tuple[tuple[Range, ...], ...]  # the range of every number of a tile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nested(Context, templates=("verilog/nested.v.j2",)):
+class NestedContext(Context, templates=("verilog/nested.v.j2",)):
     """What the template knows of columns and rows that are transformed at once."""
 
     head: Sequence[str]  # the comment of the module, in lines
@@ -43,7 +43,7 @@ class Nested(Context, templates=("verilog/nested.v.j2",)):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folded(Context, templates=("verilog/folded.v.j2",)):
+class FoldedContext(Context, templates=("verilog/folded.v.j2",)):
     """What the template knows of a column and a row that are transformed in each cycle."""
 
     head: Sequence[str]  # the comment of the module, in lines
@@ -64,7 +64,7 @@ class Folded(Context, templates=("verilog/folded.v.j2",)):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream(Context, templates=("verilog/stream.v.j2",)):
+class StreamContext(Context, templates=("verilog/stream.v.j2",)):
     """What the template of a handshake knows of the design inside."""
 
     name: str
@@ -194,7 +194,7 @@ def _nested(transform: TransformDesign, stages: int, head: Sequence[str]) -> Des
 
     adders = sum(one.adders for one in (*columns, *rows))
     depth = columns[0].depth + rows[0].depth
-    text = Nested(
+    text = NestedContext(
         head=[
             *head,
             *([""] if head else []),
@@ -271,7 +271,7 @@ def _folded(transform: TransformDesign, stages: int, head: Sequence[str]) -> Des
         for j, port in enumerate(row.inputs)
         if port.bits < kept[i]
     ]
-    text = Folded(
+    text = FoldedContext(
         head=[
             *head,
             *([""] if head else []),
@@ -332,7 +332,7 @@ def streamed(made: Design) -> Module:
     outputs = ports_of("output", made.outputs, last=True)
     if not made.stages:
         outputs = [line.replace("output wire", "output reg ", 1) for line in outputs]
-    text = Stream(
+    text = StreamContext(
         name=name,
         core=made.name,
         stages=made.stages,

@@ -79,7 +79,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Engine(Context, templates=tuple(f"verilog/engine/{part}.v.j2" for part in PARTS)):
+class EngineContext(Context, templates=tuple(f"verilog/engine/{part}.v.j2" for part in PARTS)):
     """What the templates of an engine know."""
 
     name: str

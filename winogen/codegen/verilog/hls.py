@@ -28,7 +28,7 @@ _USAGE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Functions(Context, templates=("verilog/hls.h.j2",)):
+class FunctionsContext(Context, templates=("verilog/hls.h.j2",)):
     """What the template of the header knows."""
 
     head: Sequence[str]  # its comment, in lines
@@ -52,7 +52,7 @@ def render(made: Mapping[str, TransformDesign], head: Sequence[str], name: str) 
         functions.append(_function(transform, f"{transform.name}_row", rows))
         tiles.append(_tile(transform))
     usage = [line.format(call=next(iter(made.values())).name) for line in _USAGE]
-    return Functions(
+    return FunctionsContext(
         head=[*head, "", *usage], guard=name.upper(), functions=functions, tiles=tiles
     ).render()
 
