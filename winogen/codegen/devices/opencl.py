@@ -109,6 +109,8 @@ class OpenCL(Printer):
                 f" __attribute__((aligned({self.bytes_of(one.lanes)})))" if one.lanes > 1 else ""
             )
             shared.append(f"local {self.type_of(True)} {self.name(one.name)}[{one.size}]{aligned};")
+        # Packing computes in pairs of floats, which products that are not rounded would spoil.
+        exactly = ["#pragma OPENCL FP_CONTRACT OFF"] if kernel in self.work.pack else []
         return "\n".join(
             [
                 *self.comment(kernel.comment),
@@ -116,7 +118,7 @@ class OpenCL(Printer):
                 f"void {self.name(kernel.name)}(",
                 *indented(self.parameters(kernel)),
                 "{",
-                *indented([*shared, *self.statements(kernel.body, 96)]),
+                *indented([*exactly, *shared, *self.statements(kernel.body, 96)]),
                 "}",
             ]
         )
