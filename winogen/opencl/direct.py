@@ -129,7 +129,7 @@ def moved(
     name: str, comment: str, view: View, source: Array, target: Array, device: Device
 ) -> Kernel:
     """Return a kernel that writes a view of an array to an array of its own."""
-    axes = tuple(zip(_NAMES[len(view.sizes)], view.sizes))
+    axes = tuple(zip(_ORDINALS, view.sizes))
 
     def value(lets: Lets, indices: Sequence[Expr], to: Expr) -> tuple[list[Statement], Expr]:
         place = view.at(*indices, bounds=lets.bounds)
@@ -141,7 +141,7 @@ def moved(
     return elementwise(name, comment, (source,), target, axes, value, device)
 
 
-_NAMES = {5: ("first", "second", "third", "fourth", "channel")}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 
 def _output_axes(problem: Problem, size: Sequence[int], planar: bool) -> list[tuple[str, int]]:

@@ -48,6 +48,7 @@ class Found:
     """What a search found."""
 
     front: list[Candidate]  # worth having by time, memory and error; the fastest first
+    every: list[Candidate] = field(default_factory=list)  # that has a time; the fastest first
     tried: int = 0
     wrong: list[str] = field(default_factory=list)  # candidates whose results were wrong
 
@@ -196,12 +197,9 @@ class Search:
         while self._has_time(until) and (following := next(traversals, None)):
             self._follow(*following, until)
         self._compare(until)
-        every = [
-            found.measured_as(time)
-            for found, time in self._seconds.values()
-            if isfinite(time)
-        ]  # fmt: skip
-        return Found(self._front(every), len(self._seconds), self._wrong)
+        timed = (found.measured_as(time) for found, time in self._seconds.values() if time < inf)
+        every = sorted(timed, key=lambda one: one.seconds)
+        return Found(self._front(every), every, len(self._seconds), self._wrong)
 
     def _has_time(self, until: float) -> bool:
         return monotonic() < until and not self._execute.stopped
@@ -289,9 +287,8 @@ class Search:
             (one.seconds, float(given + one.workspace_bytes), predicted_error(self.problem, one))
             for one in every
         ]
-        best = [
+        return [
             replace(one, error=cost[-1])
             for one, cost, good in zip(every, costs, worth_having(costs))
             if good
         ]
-        return sorted(best, key=lambda one: one.seconds)

@@ -1,0 +1,155 @@
+"""What convolution on devices is compared with: kernels that anybody would write first.
+
+`naive_work` has a work-item for each output. `im2col_work` writes the matrix of all windows to
+memory and multiplies it with the filters. `Blast` lets CLBlast multiply, where its library is
+installed. Images are NHWC; there is no bias.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from winogen.codegen.devices.expressions import Call, Expr, Name, Number
+from winogen.codegen.devices.statements import (
+    Array,
+    Assign,
+    Declare,
+    Loop,
+    Statement,
+    Work,
+)
+from winogen.conv.problem import Problem, plane_of
+from winogen.opencl.devices import Device
+from winogen.opencl.direct import elementwise, moved
+from winogen.opencl.lets import Lets
+from winogen.opencl.maps import View
+from winogen.opencl.product import Block, multiply
+
+
+def windows(problem: Problem) -> View:
+    """Return the windows of the padded input: N, OH, OW, KH, KW, C. A rest may be left over."""
+    layer = problem.layer
+    assert layer.layout == "NHWC" and layer.groups == 1 and layer.padding_mode == "zeros"
+    view = View.of("input", problem.batch, *plane_of(problem.size), layer.channels)
+    for at, axis in ((1, layer.plane[0]), (3, layer.plane[1])):
+        view = view.pad(at, axis.before, axis.after)
+        view = view.slide(at, axis.reach, axis.stride).every(at + 1, axis.dilation)
+    return view.transpose(0, 1, 3, 2, 4, 5)
+
+
+def naive_work(problem: Problem, device: Device) -> Work:
+    """Return direct convolution with a work-item for each output, and weights as they come."""
+    layer, view = problem.layer, windows(problem)
+    _, high, wide, rows, columns, channels = view.sizes
+    source = Array("input", problem.input_shape, "float32", "input")
+    weights = Array("packed", layer.weight_shape, "float32", "packed")
+    output = Array("output", problem.output_shape, "float32", "output")
+    taps = View.of("packed", *layer.weight_shape)
+
+    def value(lets: Lets, indices: Sequence[Expr], to: Expr) -> tuple[list[Statement], Expr]:
+        image, y, x, filter = indices
+        inner = lets.inner()
+        names = ("row", "column", "channel")
+        row, column, channel = map(inner.loop, names, (rows, columns, channels))
+        read = view.at(image, y, x, row, column, channel, bounds=inner.bounds).load
+        weight = taps.at(filter, channel, row, column, bounds=inner.bounds).load
+        total = Declare("total", value=Number(0.0))
+        body: list[Statement] = [Assign(total.read, Call("fma", (read, weight, total.read)))]
+        for at, count in ((channel, channels), (column, columns), (row, rows)):
+            if isinstance(at, Name):
+                body = [Loop(at.name, Number(0), Number(count), Number(1), tuple(body))]
+        return [total, *body], total.read
+
+    axes = (("image", problem.batch), ("y", high), ("x", wide), ("filter", layer.filters))
+    kernel = elementwise(
+        "naive", "An item for each output.", (source, weights), output, axes, value, device
+    )
+    given = Array("weights", layer.weight_shape, "float32", "weights")
+    copied = View.of("weights", layer.filters, layer.weight_shape[1], rows * columns)
+    pack = moved("pack_weights", "Weights as they come.", copied, given, weights, device)
+    return Work((pack,), (kernel,))
+
+
+def blocks(problem: Problem, device: Device) -> list[Block]:
+    """Return how the product of im2col may be cut on a device."""
+    lanes = device.vector if device.vector > 1 else 4
+    items = [pair for pair in ((8, 8), (4, 4), (1, 1)) if pair[0] * pair[1] <= device.group]
+    every = [
+        Block(rows, vectors, lanes, pair)
+        for rows in (8, 4)
+        for vectors in (2, 1)
+        for pair in items
+    ]  # fmt: skip
+    return [one for one in every if problem.layer.filters % one.tile[1] == 0]
+
+
+def matrix(problem: Problem, block: Block) -> tuple[Array, int]:
+    """Return the matrix of all windows, with rows for whole blocks, and its columns that count."""
+    count, terms = _matrix_sizes(problem)
+    shape = 1, _up(count, block.tile[0]), _up(terms, block.lanes)
+    return Array("windows", shape, "float32", "workspace"), terms
+
+
+def im2col_work(problem: Problem, device: Device, block: Block) -> Work:
+    """Return the kernels of im2col: windows written as rows, times the filters.
+
+    The output has rows for whole blocks; the first ones are the layer's.
+    """
+    layer = problem.layer
+    rows, terms = matrix(problem, block)
+    count, _ = _matrix_sizes(problem)
+    source = Array("input", problem.input_shape, "float32", "input")
+    weights = Array("weights", layer.weight_shape, "float32", "weights")
+    packed = Array("packed", (1, terms, layer.filters), "float32", "packed")
+    output = Array("output", (1, rows.shape[1], layer.filters), "float32", "output")
+    view = windows(problem).join(0).join(0).join(1).join(1)
+    view = view.pad(0, 0, rows.shape[1] - count).pad(1, 0, rows.shape[2] - terms)
+    taps = View.of("weights", *layer.weight_shape).transpose(2, 3, 1, 0).join(0).join(0)
+    return Work(
+        (moved("pack_weights", "A row for each tap and channel.", taps, weights, packed, device),),
+        (
+            moved("write_windows", "A row for each output.", view, source, rows, device),
+            multiply("multiply", "Windows times filters.", rows, packed, output, terms, block),
+        ),
+    )
+
+
+def _matrix_sizes(problem: Problem) -> tuple[int, int]:
+    count, high, wide, *window = windows(problem).sizes
+    return count * high * wide, window[0] * window[1] * window[2]
+
+
+def _up(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+class Blast:
+    """CLBlast's product of matrices, by its interface in C."""
+
+    def __init__(self) -> None:
+        """Load the library; raises OSError where there is none."""
+        self._library = ctypes.CDLL("libclblast.so.1")
+
+    def __call__(
+        self, queue: Any, sizes: tuple[int, int, int], buffers: tuple[Any, Any, Any], depth: int
+    ) -> Any:
+        """Multiply (rows, terms) by (terms, columns); returns the event.
+
+        ``sizes``: rows, columns, terms. ``depth``: from a row of the first matrix to the next.
+        """
+        import pyopencl as cl
+
+        rows, columns, terms = sizes
+        a, b, c = (ctypes.c_void_p(one.int_ptr) for one in buffers)
+        event, on = ctypes.c_void_p(), ctypes.c_void_p(queue.int_ptr)
+        size, row_major, plain = ctypes.c_size_t, 101, 111
+        status = self._library.CLBlastSgemm(
+            row_major, plain, plain, size(rows), size(columns), size(terms), ctypes.c_float(1),
+            a, size(0), size(depth), b, size(0), size(columns), ctypes.c_float(0),
+            c, size(0), size(columns), ctypes.byref(on), ctypes.byref(event),
+        )  # fmt: skip
+        if status:
+            raise RuntimeError(f"CLBlast: status {status}")
+        return cl.Event.from_int_ptr(event.value, retain=False)
