@@ -53,6 +53,8 @@ def test_counts_and_c(winogen):
     assert counts == {"loads per FMA": "0.750"}
     text = winogen(*LAYER, "--c", "--layout", "NHWC").stdout
     assert "void winogen_run(" in text and "Direct convolution by a generated loop nest" in text
+    text = winogen(*LAYER, "--opencl", "--layout", "NHWC").stdout
+    assert "Direct convolution by a loop nest" in text and "= get_global_id(0);" in text
 
 
 def test_the_micro_kernels_of_a_target_are_compared(winogen):

@@ -28,6 +28,7 @@ inline thread_local dim3 blockIdx, threadIdx;
 
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline float __int_as_float(int bits) { return __builtin_bit_cast(float, bits); }
 
 template <typename Kernel>

@@ -22,9 +22,9 @@ def device():
 
 def run(text, work, arrays):
     """Run all kernels of a text, as `devices.run` does by OpenCL."""
+    unit = device()
     import wgpu
 
-    unit = device()
     module = unit.create_shader_module(code=text)
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
     every, buffers = {}, {}

@@ -1,4 +1,4 @@
-"""`winogen lab loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
+"""`winogen lab loops`: a loop nest of direct convolution as pseudo-code, counts, C, OpenCL."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ def loops(
     strategies: bool = typer.Option(False, "--strategies", help="Compare the micro-kernels."),
     count: bool = typer.Option(False, "--count", help="Count loads, stores and FMAs, too."),
     c: bool = typer.Option(False, "--c", help="Print the C of the kernel instead."),
+    opencl: bool = typer.Option(
+        False, "--opencl", help="Print it as a kernel in OpenCL C, whose items are outer loops."
+    ),
     **options: Any,
 ) -> None:
     """Print a loop nest of direct convolution; what is not given is as usual for the layer."""
@@ -101,6 +104,12 @@ def loops(
         from winogen.kernels.spec import KernelSpec
 
         typer.echo(render(KernelSpec.of(replace(work, parameters=chosen))), nl=False)
+        return
+    if opencl:
+        from winogen.codegen.devices.render import render as render_work
+        from winogen_lab.loops.devices import nest_work
+
+        typer.echo(render_work(nest_work(layer.problem((batch, *shape)), chosen, target), "opencl"))
         return
     typer.echo(chosen.text)
     typer.echo(pseudo_code(made))

@@ -7,7 +7,8 @@ literals, loads and stores, which item this is, and the head of a kernel. Nothin
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from winogen.codegen.ctext import NamedConstant, Spelling, routine
@@ -42,6 +43,7 @@ from winogen.codegen.devices.statements import (
     Transform,
     Work,
 )
+from winogen.codegen.devices.walk import variable, variables_of
 from winogen.codegen.dialects import single
 from winogen.codegen.headers import title
 from winogen.program.kinds import KINDS
@@ -219,6 +221,8 @@ class Printer:
             return f"-{text}", _UNARY
         if not real and op == "+" and isinstance(right, Number) and right.value < 0:
             return f"{self.expression(left, level)} - {-right.value}", level
+        if not real and op == "+" and isinstance(left, Number) and left.value < 0:
+            return f"{self.expression(right, level)} - {-left.value}", level
         # Sums and products of integers have no order; those of reals do, and quotients.
         joined = not real and op in ("+", "*") and not _divides(right)
         inner = level if joined or op in ("&&", "||") else level + 1
@@ -274,7 +278,7 @@ class Printer:
 
     def statements(self, body: Sequence[Statement], columns: int = COLUMNS) -> list[str]:
         """Return the lines of statements that may be so wide."""
-        return [line for one in body for line in self.statement(one, columns)]
+        return [line for one in _joined(body) for line in self.statement(one, columns)]
 
     def statement(self, one: Statement, columns: int = COLUMNS) -> list[str]:
         """Return the lines of a statement."""
@@ -322,7 +326,7 @@ class Printer:
         text = self.value(one.value, one.real, one.lanes)
         if not one.shape:
             return broken(f"{head} = {text};", columns)
-        if isinstance(one.value, Number) and one.value.value == 0:
+        if is_zero(one.value):
             return [f"{head} = {self.zeros(text, len(one.shape))};"]
         return [f"{head};", *self.filled(one, columns)]
 
@@ -332,12 +336,13 @@ class Printer:
 
     def filled(self, one: Declare, columns: int) -> list[str]:
         """Loops that give every element of an array the value that it begins with."""
-        names = [f"{one.name}_{axis}" for axis in range(len(one.shape))]
+        sizes = {f"{one.name}_{axis}": size for axis, size in enumerate(one.shape)}
+        indices = (Name(name) if size > 1 else Number(0) for name, size in sizes.items())
         assert one.value is not None
-        target = Element(one.name, tuple(map(Name, names)), one.real, one.lanes)
-        body: Statement = Assign(target, one.value)
-        for name, size in zip(reversed(names), reversed(one.shape), strict=True):
-            body = Loop(name, Number(0), Number(size), Number(1), (body,), unroll=True)
+        body: Statement = Assign(Element(one.name, (*indices,), one.real, one.lanes), one.value)
+        for name, size in reversed(sizes.items()):
+            if size > 1:
+                body = Loop(name, Number(0), Number(size), Number(1), (body,), unroll=True)
         return self.statement(body, columns)
 
     def assign(self, target: Name | Element, value: Expr) -> str:
@@ -384,12 +389,10 @@ class Printer:
         return ["#pragma unroll"]
 
     def condition(self, one: If, columns: int) -> list[str]:
-        """What is done by a condition; one that is known is none."""
+        """What is done by a condition; one that is known is none, see `_taken`."""
         if isinstance(one.condition, Number):
             taken = one.body if one.condition.value else one.otherwise
-            lines = self.statements(taken, columns - 4)
-            names = any(isinstance(inner, Let | Declare) for inner in taken)
-            return ["{", *indented(lines), "}"] if names else self.statements(taken, columns)
+            return ["{", *indented(self.statements(taken, columns - 4)), "}"]
         *above, head = broken(f"if ({self.expression(one.condition)})", columns - 2)
         yes = self.statements(one.body, columns - 4)
         no = self.statements(one.otherwise, columns - 4)
@@ -483,6 +486,42 @@ class Printer:
     def suffixed(self, digits: str) -> str:
         """The digits of a real as a number of the arithmetic."""
         return digits + {"float32": "f", "float16": "h"}[self.arithmetic]
+
+
+def _joined(body: Sequence[Statement]) -> list[Statement]:
+    """Statements without what known conditions leave out, and without values that nobody reads.
+
+    A variable that gets its first value at once is defined with it.
+    """
+    found: list[Statement] = []
+    for one in _taken(body):
+        last = found[-1] if found else None
+        if isinstance(one, Assign) and variable(one.target) not in variables_of(one.value):
+            if isinstance(last, Declare) and not last.shape and one.target == last.read:
+                found[-1] = replace(last, value=one.value)
+                continue
+            if isinstance(last, Assign) and last.target == one.target:
+                found.pop()
+        found.append(one)
+    return found
+
+
+def _taken(body: Iterable[Statement]) -> Iterator[Statement]:
+    """Statements, and those of known conditions that define no names."""
+    for one in body:
+        if isinstance(one, If) and isinstance(one.condition, Number):
+            inner = one.body if one.condition.value else one.otherwise
+            if not any(isinstance(other, Let | Declare) for other in inner):
+                yield from _taken(inner)
+                continue
+        yield one
+
+
+def is_zero(value: Expr) -> bool:
+    """Whether a value is known to be zero, in all lanes."""
+    while isinstance(value, Splat):
+        value = value.value
+    return isinstance(value, Number) and value.value == 0
 
 
 def letters(one: Routine) -> tuple[str, str]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from winogen.codegen.devices.c_like import Printer, letters
-from winogen.codegen.devices.expressions import Call, Load, Select
+from winogen.codegen.devices.expressions import (
+    Binary,
+    Call,
+    Element,
+    Expr,
+    Load,
+    Name,
+    Select,
+)
 from winogen.codegen.devices.lines import indented
 from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import Array, Kernel, Routine, Store, Work
@@ -29,6 +37,8 @@ class Cuda(Printer):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.needed: set[tuple[object, ...]] = set()  # vectors and functions of theirs
+        self.group = (1, 1, 1)
+        self.exactly = False
 
     # ---- types and numbers -------------------------------------------------------------------
 
@@ -71,6 +81,17 @@ class Cuda(Printer):
 
     def barrier(self) -> str:
         return "__syncthreads();"
+
+    def binary(self, value: Binary) -> tuple[str, int]:
+        """As in other languages, but while weights are packed products are rounded."""
+        if self.exactly and value.op == "*" and value.real and value.lanes == 1:
+            return f"__fmul_rn({self.real(value.left)}, {self.real(value.right)})", 8
+        return super().binary(value)
+
+    def assign(self, target: Name | Element, value: Expr) -> str:
+        if self.exactly and isinstance(value, Binary) and value.op == "*":
+            return f"{self.expression(target)} = {self.real(value, target.lanes)};"
+        return super().assign(target, value)
 
     def function(self, value: Call) -> str:
         if not value.real:
@@ -125,6 +146,8 @@ class Cuda(Printer):
     def kernel(self, kernel: Kernel) -> str:
         self.enter(kernel)
         self.group = kernel.group
+        # Packing computes in pairs of floats, which products that are not rounded would spoil.
+        self.exactly = kernel in self.work.pack and self.arithmetic == "float32"
         x, y, z = kernel.group
         shared = [
             f"__shared__ {f'__align__({self.bytes_of(one.lanes)}) ' if one.lanes > 1 else ''}"

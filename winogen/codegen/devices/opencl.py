@@ -22,7 +22,7 @@ class OpenCL(Printer):
 
     functions: ClassVar[dict[str, str]] = {"min": "fmin", "max": "fmax"}
     reserved: ClassVar[frozenset[str]] = frozenset(
-        "kernel global local constant private half image sampler event pipe uniform double float"
+        "kernel global local constant private half pipe uniform double float"
         " int uint long short char bool void size_t vec_step dot cross length distance normalize"
         " step sign mix clamp select shuffle any all barrier prefetch".split()
     )
@@ -109,6 +109,8 @@ class OpenCL(Printer):
                 f" __attribute__((aligned({self.bytes_of(one.lanes)})))" if one.lanes > 1 else ""
             )
             shared.append(f"local {self.type_of(True)} {self.name(one.name)}[{one.size}]{aligned};")
+        # Packing computes in pairs of floats, which products that are not rounded would spoil.
+        exactly = ["#pragma OPENCL FP_CONTRACT OFF"] if kernel in self.work.pack else []
         return "\n".join(
             [
                 *self.comment(kernel.comment),
@@ -116,7 +118,7 @@ class OpenCL(Printer):
                 f"void {self.name(kernel.name)}(",
                 *indented(self.parameters(kernel)),
                 "{",
-                *indented([*shared, *self.statements(kernel.body, 96)]),
+                *indented([*exactly, *shared, *self.statements(kernel.body, 96)]),
                 "}",
             ]
         )

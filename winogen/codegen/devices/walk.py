@@ -86,6 +86,11 @@ def variables(body: Iterable[Statement]) -> set[str]:
     return {name for value in all_expressions(body) if (name := variable(value))}
 
 
+def variables_of(value: Expr) -> set[str]:
+    """Return the names of variables that an expression uses."""
+    return {name for one in within(value) if (name := variable(one))}
+
+
 def variable(value: Expr) -> str:
     """The variable that an expression reads or writes itself, if it does; else ""."""
     match value:

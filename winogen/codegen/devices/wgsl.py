@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from winogen.codegen.ctext import NamedConstant, Spelling
-from winogen.codegen.devices.c_like import Printer, letters
+from winogen.codegen.devices.c_like import Printer, is_zero, letters
 from winogen.codegen.devices.expressions import (
     Binary,
     Call,
@@ -184,7 +184,7 @@ class Wgsl(Printer):
         text = self.value(one.value, one.real, one.lanes)
         if not one.shape:
             return broken(f"{head} = {text};", columns)
-        if isinstance(one.value, Number) and one.value.value == 0:
+        if is_zero(one.value):
             return [f"{head} = {kind}();"]
         return [f"{head};", *self.filled(one, columns)]
 
