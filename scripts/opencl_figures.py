@@ -146,7 +146,7 @@ class Rivals:
         import pyopencl as cl
 
         from winogen.opencl import running
-        from winogen.opencl.search import _sampled
+        from winogen.opencl.measuring import sampled
 
         generator = np.random.default_rng(0)
         x = generator.standard_normal(problem.input_shape).astype(np.float32)
@@ -160,7 +160,7 @@ class Rivals:
         calls = [running.seconds(compiled.run(self._queue, buffers)) for _ in range(_REPEATS)]
         cl.enqueue_copy(self._queue, y, buffers["output"])
         self._queue.finish()
-        places, wanted = _sampled(problem, x, w)
+        places, wanted = sampled(problem, x, w)
         if not np.allclose(y.reshape(-1)[places], wanted, atol=1e-2):
             raise RuntimeError(f"{work.kernels[-1].name} is wrong")
         names = [kernel.name for kernel in work.kernels]

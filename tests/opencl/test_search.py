@@ -15,10 +15,12 @@ from winogen.conv.request import Request
 from winogen.opencl import Conv2d, search, wisdom
 from winogen.opencl.choice import choose, direct_candidate, tiled
 from winogen.opencl.devices import Device
+from winogen.opencl.measuring import Measuring, sampled
 from winogen.opencl.rates import told
-from winogen.opencl.search import Measuring, Search, results_at
+from winogen.opencl.search import Search, results_at
 from winogen.opencl.space import Points
 from winogen.opencl.usual import usual
+from winogen.records import Epilogue
 from winogen.tasks.results import key_of
 
 
@@ -157,7 +159,7 @@ def test_results_are_compared_with_the_definition():
         generator = np.random.default_rng(3)
         x = generator.standard_normal(case.input_shape).astype("float32")
         w = generator.standard_normal(layer.weight_shape).astype("float32")
-        places, wanted = search._sampled(case, x, w)
+        places, wanted = sampled(case, x, w)
         ends = [(axis.before, axis.after) for axis in layer.axes]
         whole = reference.convolve(
             x, w, stride=layer.stride, padding=ends, dilation=layer.dilation,
@@ -251,7 +253,8 @@ def test_a_limit_of_memory_picks_from_what_was_measured():
 
 
 def test_a_tuned_layer_runs_what_was_measured():
-    found = Search(CASE, devices.context())(0.0)
+    layer = replace(CASE.layer, epilogue=Epilogue("prelu", add=True))
+    found = Search(replace(CASE, layer=layer), devices.context())(0.0)
     assert found.tried >= 1 and found.front
     device = Device.of(devices.context().devices[0])
     wisdom.add(CASE, device, found.front, "2026-01-01")

@@ -23,9 +23,9 @@ from winogen.opencl.winograd import mcmr_work, pack_filters
 
 # Vectors, stages, chains that end within the channels, and one kernel for all.
 CUTS = [
-    Parameters(4, 4, 4, (2, 2), depth=4),
+    Parameters(4, 4, 4, (2, 2), depth=4, tiles_in_lanes=True),
     Parameters(2, 4, 2, (4, 2), staged=4, depth=8),
-    Parameters(8, 16, 8, (1, 2), staged=8, depth=0),
+    Parameters(8, 16, 8, (1, 2), staged=8, depth=0, tiles_in_lanes=True),
     Parameters(1, 1, 1, (3, 5), staged=3, depth=6, items=32),
     Parameters(16, 16, 16, (1, 1), depth=16, items=16),
     Parameters(4, 4, 4, items=16, fused=True),

@@ -28,6 +28,7 @@ class Parameters:
     staged: int = 0  # channels that a group copies to its memory at once; 0: none
     depth: int = 64  # channels of a chain of additions; 0: all
     items: int = 64  # the most work-items of a group that transforms
+    tiles_in_lanes: bool = False  # whether one that transforms has a vector of them, in NCHW
     fused: bool = False  # whether one kernel does it all, which has no ``staged`` and no ``depth``
 
     def block(self, planar: bool) -> Block:
@@ -101,9 +102,11 @@ class Buffers(NamedTuple):
         return sum(one.nbytes for one in self[1:] if one is not None)
 
 
-def lanes_of(planar: bool, count: int, vector: int) -> int:
-    """Return how many neighbouring channels or filters are read at once."""
-    return vector if not planar and count % vector == 0 else 1
+def lanes_of(parameters: Parameters, planar: bool, count: int) -> int:
+    """Return how many neighbours a work-item transforms: so many channels or filters, or tiles."""
+    if planar:
+        return parameters.vector if parameters.tiles_in_lanes and not parameters.fused else 1
+    return parameters.vector if count % parameters.vector == 0 else 1
 
 
 def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand]:
@@ -114,14 +117,16 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
     problem, layer, planar = tiles.problem, tiles.problem.layer, tiles.problem.layer.planar
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
     buffers, vector = Buffers.of(tiles, parameters), device.vector
-    in_lanes, out_lanes = (
-        lanes_of(planar, count, parameters.vector) for count in (channels, filters)
-    )
+    in_lanes, out_lanes = (lanes_of(parameters, planar, count) for count in (channels, filters))
     input_bytes, output_bytes = (
         layer.itemsize * _numbers(shape) for shape in (problem.input_shape, problem.output_shape)
     )
     gather = whole(in_lanes, vector) * _gathered(tiles.height, tiles.width)
     scatter = whole(out_lanes, vector) * _scattered(tiles.height, tiles.width)
+    if planar:  # pixels and outputs of neighbouring tiles are no neighbours
+        apart = in_lanes * whole(1, vector) - whole(in_lanes, vector)
+        gather += tiles.height.n * tiles.width.n * apart
+        scatter += tiles.height.m * tiles.width.m * apart
     added = problem.epilogue.add + problem.epilogue.add_after
     output_bytes *= 1 + added
     if parameters.fused:
@@ -144,7 +149,9 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
     *_, across, along = buffers.tiles.shape
     first = along // in_lanes
     inputs = _transforming(first, across, layer.groups, parameters.items, gather)
-    counts = (tiles.count, filters) if planar else (filters // out_lanes, tiles.count)
+    counts = filters // out_lanes, tiles.count
+    if planar:
+        counts = -(-tiles.count // out_lanes), filters
     outputs = _transforming(*counts, layer.groups, parameters.items, scatter)
     sizes = input_bytes + buffers.tiles.nbytes, buffers.sums.nbytes + output_bytes
     return [

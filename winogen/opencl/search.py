@@ -11,23 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from math import inf, isfinite, prod
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
-from winogen.codegen.devices.statements import Array
-from winogen.conv.problem import Problem, plane_of
+from winogen.conv.problem import Problem, Seams
 from winogen.conv.request import Request
-from winogen.errors import CompileFailed, InvalidValue, OutOfMemory
-from winogen.opencl import running, wisdom
+from winogen.errors import InvalidValue
+from winogen.opencl import wisdom
 from winogen.opencl.choice import Candidate, choose, direct_candidate, predicted_error
-from winogen.opencl.devices import Device, platform
+from winogen.opencl.devices import Device
+from winogen.opencl.measuring import Measuring
 from winogen.opencl.rates import rates_of
 from winogen.opencl.scheme import Point
 from winogen.opencl.space import Points
+from winogen.records import Epilogue
 from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
 from winogen.tasks.pareto import worth_having
@@ -37,9 +36,6 @@ from winogen.tasks.traversals import Batch, Traversal, narrowing
 # Repetitions of a first look, and of the last one at the best.
 _REPEATS = 3
 _FINALISTS = 8
-# Largest errors of results, of the largest: what is beyond is wrong, not inaccurate.
-_WRONG = {"float32": 1e-2, "float16": 3e-2}
-_LOOKED_AT = 200  # outputs
 _SHARED = 9  # parameters that neighbours have in common
 
 
@@ -51,100 +47,6 @@ class Found:
     every: list[Candidate] = field(default_factory=list)  # that has a time; the fastest first
     tried: int = 0
     wrong: list[str] = field(default_factory=list)  # candidates whose results were wrong
-
-
-class Measuring:
-    """Measures candidates of a problem: a task says which, and how often."""
-
-    def __init__(self, problem: Problem, context: Any):
-        cl = platform()
-        self.problem = problem
-        self.context = context
-        self.device = Device.of(context.devices[0])
-        self._queue = cl.CommandQueue(
-            context, properties=cl.command_queue_properties.PROFILING_ENABLE
-        )
-        random = np.random.default_rng(0)
-        layer = problem.layer
-        self._input = random.standard_normal(problem.input_shape).astype(layer.dtype)
-        self._weight = random.standard_normal(layer.weight_shape).astype(layer.dtype)
-        self._samples = _sampled(problem, self._input, self._weight)
-        self._known: dict[str, Any] = {}
-
-    def __call__(self, task: dict) -> dict[str, Any]:
-        """Return {"seconds"} of the fastest call, or {"error"}: why there is none."""
-        candidate = wisdom.decoded({**task["candidate"], "seconds": 1.0}, self.problem, self.device)
-        if candidate is None:
-            return {"error": "does not apply"}
-        try:
-            return self._measured(candidate, task["repeats"])
-        except (CompileFailed, OutOfMemory) as error:
-            return {"error": str(error).partition("\n")[0]}
-        except platform().Error as error:
-            return {"error": f"the driver: {error}".partition("\n")[0]}
-
-    def _measured(self, candidate: Candidate, repeats: int) -> dict[str, Any]:
-        cl = platform()
-        compiled = running.Running(candidate.work(self.problem, self.device), self.context)
-        arrays = {one.name: one for one in compiled.work.arrays}
-        buffers = compiled.pack(self._queue, self._weight) | compiled.workspace()
-        buffers["input"] = self._kept(arrays["input"], self._input)
-        output = np.full(self.problem.output_shape, np.nan, self.problem.layer.dtype)
-        buffers["output"] = self._kept(arrays["output"], output)
-        cl.enqueue_copy(self._queue, buffers["output"], output)
-        self._queue.finish()
-        times = [sum(running.seconds(compiled.run(self._queue, buffers))) for _ in range(repeats)]
-        cl.enqueue_copy(self._queue, output, buffers["output"])
-        self._queue.finish()
-        if not self._is_right(output):
-            return {"error": "wrong"}
-        return {"seconds": max(min(times), 1e-9)}
-
-    def _kept(self, array: Array, values: np.ndarray) -> Any:
-        """A buffer that all candidates share."""
-        if array.name not in self._known:
-            self._known[array.name] = running.upload(self.context, array, values)
-        return self._known[array.name]
-
-    def _is_right(self, output: np.ndarray) -> bool:
-        places, wanted = self._samples
-        off = np.abs(output.reshape(-1)[places].astype(np.float64) - wanted).max()
-        return bool(off <= _WRONG[self.problem.layer.dtype] * np.abs(wanted).max())
-
-
-def _sampled(
-    problem: Problem, input: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Some outputs by their definition in float64: where they lie, and what they are."""
-    layer = problem.layer
-    count = int(np.prod(problem.output_shape))
-    places = np.unique(np.random.default_rng(1).integers(0, count, _LOOKED_AT))
-    size, (height, width) = plane_of(problem.size), plane_of(problem.output_size)
-    images = input.reshape(problem.batch, *(
-        (layer.channels, *size) if layer.planar else (*size, layer.channels)
-    )).astype(np.float64)  # fmt: skip
-    images = images if layer.planar else np.moveaxis(images, -1, 1)
-    taps = weight.reshape(layer.filters, -1, *(axis.kernel for axis in layer.plane))
-    channels, filters = taps.shape[1], layer.filters // layer.groups
-    modes = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    ends = [(axis.before, axis.after) for axis in layer.plane]
-    padded: Any = np.pad(
-        images, [(0, 0), (0, 0), *ends], mode=modes[layer.padding_mode]  # type: ignore[call-overload]
-    )  # fmt: skip
-    shape = (problem.batch, *(
-        (layer.filters, height, width) if layer.planar else (height, width, layer.filters)
-    ))  # fmt: skip
-    wanted = []
-    for index in zip(*np.unravel_index(places, shape)):
-        image, filter, row, column = index if layer.planar else (index[0], *index[3:], *index[1:3])
-        first = filter // filters * channels
-        rows, columns = (
-            at * axis.stride + axis.dilation * np.arange(axis.kernel)
-            for at, axis in zip((row, column), layer.plane)
-        )
-        window = padded[image, first : first + channels][:, rows[:, None], columns]
-        wanted.append(np.sum(window * taps[filter].astype(np.float64)))
-    return places, np.array(wanted)
 
 
 def results_at(path: Path | None) -> Results:
@@ -161,6 +63,8 @@ def _check(entry: Any) -> None:
 class Search:
     """A search of one layer's kernels on the first device of a context.
 
+    What follows the sums, activation and additions, is left out: it takes all candidates as long.
+
     ``results``: what earlier searches measured, see `results_at`. ``seed``: of the draws; the same
     seed and the same times give the same search.
     """
@@ -174,7 +78,7 @@ class Search:
         seed: int = 0,
         progress: Progress | None = None,
     ):
-        self.problem = problem
+        self.problem = _plain(problem)
         self.device = Device.of(context.devices[0])
         self._context = context
         self._seed = seed
@@ -280,7 +184,7 @@ class Search:
 
     def _front(self, every: list[Candidate]) -> list[Candidate]:
         """What is worth having by time, bytes and predicted error; the fastest first."""
-        given = sum(self.problem.layer.itemsize * int(np.prod(shape)) for shape in (
+        given = sum(self.problem.layer.itemsize * prod(shape) for shape in (
             self.problem.input_shape, self.problem.output_shape
         ))  # fmt: skip
         costs = [
@@ -292,3 +196,9 @@ class Search:
             for one, cost, good in zip(every, costs, worth_having(costs))
             if good
         ]
+
+
+def _plain(problem: Problem) -> Problem:
+    """The problem without activation and additions."""
+    layer = replace(problem.layer, epilogue=Epilogue())
+    return replace(problem, layer=layer, seams=Seams(layer.channels, layer.filters))

@@ -104,13 +104,16 @@ class Tiles:
         """Numbers of a transformed tile."""
         return self.height.products * self.width.products
 
-    def place(self, tile: Expr) -> tuple[list[Statement], Expr, Expr, Expr]:
-        """Return what finds a tile, and its image, first row and first column of outputs."""
+    def place(self, tile: Expr, ending: str = "") -> tuple[list[Statement], Expr, Expr, Expr]:
+        """Return what finds a tile, and its image, first row and first column of outputs.
+
+        ``ending``: of the names that are defined.
+        """
         rows, cols = self.axes
         lets = [
-            Let("image", tile // (rows.count * cols.count)),
-            Let("row", rows.first_output(tile // cols.count % rows.count)),
-            Let("col", cols.first_output(tile % cols.count)),
+            Let(f"image{ending}", tile // (rows.count * cols.count)),
+            Let(f"row{ending}", rows.first_output(tile // cols.count % rows.count)),
+            Let(f"col{ending}", cols.first_output(tile % cols.count)),
         ]
         image, row, col = (let.read for let in lets)
         return [*lets], image, row, col

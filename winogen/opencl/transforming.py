@@ -1,14 +1,24 @@
 """Tiles transformed on a device: pixels to numbers of tiles, sums to outputs.
 
 A work-item transforms one tile, first its columns and then its rows. In NHWC its lanes are
-neighbouring channels or filters. In NCHW neighbouring work-items have neighbouring tiles.
+neighbouring channels or filters. In NCHW neighbouring work-items have neighbouring tiles, and so
+may its lanes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number, Splat
+from winogen.codegen.devices.expressions import (
+    Expr,
+    Id,
+    Lane,
+    Load,
+    Name,
+    Number,
+    Splat,
+    Vector,
+)
 from winogen.codegen.devices.statements import (
     Array,
     Assign,
@@ -92,12 +102,14 @@ def zero(lanes: int) -> Expr:
 class Gather:
     """The pixels of tiles, read and transformed.
 
-    ``lanes``: neighbouring channels of a pixel, in NHWC only.
+    ``lanes``: neighbouring channels of a pixel, in NHWC; or with ``tiles_in_lanes`` neighbouring
+    tiles, in NCHW.
     """
 
     tiles: Tiles
     input: Array
     lanes: int = 1
+    tiles_in_lanes: bool = False
 
     @property
     def routines(self) -> tuple[Routine, ...]:
@@ -114,32 +126,48 @@ class Gather:
         tiles, lanes = self.tiles, self.lanes
         (rows, cols), height = tiles.axes, tiles.height
         n_h, n_w = tiles.height.n, tiles.width.n
-        placed, image, row, col = tiles.place(tile)
         d = Declare("pixels", (n_h,), lanes)
         e = Declare("column", (height.products,), lanes)
         out = Declare("columns", (height.products, n_w), lanes)
         q, j, a = Name("q"), Name("j"), Name("a")
-        top = Let("top", rows.first_input(row))
-        left = Let("left", cols.first_input(col))
-        x = Let("x", left.read + q * cols.axis.dilation)
-        y = Let("y", top.read + j * rows.axis.dilation)
-        (from_row, row_inside), (from_col, col_inside) = rows.source(y.read), cols.source(x.read)
-        pixel = Load(self.input.name, self._at(image, from_row, from_col, channel), lanes)
-        whole = Let("is_column", both(exists, col_inside))
-        read = If(both(whole.read, row_inside), (Assign(d[j], pixel),))
+        # What is read by itself: all lanes at once, or those of one tile after the other.
+        apart = lanes if self.tiles_in_lanes else 1
+        single = Declare("pixel", (apart,))
+        begin: list[Statement] = []
+        columns: list[Statement] = []
+        pixels: list[Statement] = [single] if apart > 1 else []
+        for lane in range(apart):
+            end = f"_{lane}" if apart > 1 else ""
+            placed, image, row, col = tiles.place(tile + lane, end)
+            top = Let(f"top{end}", rows.first_input(row))
+            left = Let(f"left{end}", cols.first_input(col))
+            begin += [*placed, top, left]
+            x = Let(f"x{end}", left.read + q * cols.axis.dilation)
+            y = Let(f"y{end}", top.read + j * rows.axis.dilation)
+            (from_row, row_inside), (from_col, col_inside) = (
+                rows.source(y.read),
+                cols.source(x.read),
+            )
+            is_tile = tile + lane < tiles.count if apart > 1 else exists
+            whole = Let(f"is_column{end}", both(is_tile, col_inside))
+            columns += [x, whole]
+            at = self._at(image, from_row, from_col, channel)
+            target, count = (single[lane], 1) if apart > 1 else (d[j], lanes)
+            read = Assign(target, Load(self.input.name, at, count))
+            pixels += [y, Assign(target, zero(count))]
+            pixels.append(If(both(whole.read, row_inside), (read,)))
+        if apart > 1:
+            pixels.append(Assign(d[j], Vector(tuple(single[lane] for lane in range(apart)))))
         return [
-            *placed,
-            top,
-            left,
+            *begin,
             out,
             loop(
                 "q",
                 n_w,
-                x,
-                whole,
+                *columns,
                 d,
                 e,
-                loop("j", n_h, y, Assign(d[j], zero(lanes)), read),
+                loop("j", n_h, *pixels),
                 Transform(call_of(height, "input", lanes), d.name, e.name),
                 loop("a", height.products, Assign(out[a, q], e[a])),
             ),
@@ -170,13 +198,15 @@ class Gather:
 class Scatter:
     """Sums of tiles, transformed to outputs, finished and stored.
 
-    ``lanes``: neighbouring filters, in NHWC only.
+    ``lanes``: neighbouring filters, in NHWC; or with ``tiles_in_lanes`` neighbouring tiles, in
+    NCHW.
     """
 
     tiles: Tiles
     output: Array
     finish: Finish
     lanes: int = 1
+    tiles_in_lanes: bool = False
 
     @property
     def routines(self) -> tuple[Routine, ...]:
@@ -208,38 +238,41 @@ class Scatter:
     def rows(self, tile: Expr, filter: Expr) -> list[Statement]:
         """Return what transforms the rows of the columns, finishes and stores them.
 
-        ``filter``: the first of the lanes, counted over all groups.
+        ``tile``, ``filter``: the first of the lanes, the filter counted over all groups.
         """
         tiles, lanes = self.tiles, self.lanes
         (rows, cols), width = tiles.axes, tiles.width
-        placed, image, row, col = tiles.place(tile)
         line = Declare("line", (width.products,), lanes)
         outputs = Declare("outputs", (width.m,), lanes)
         i, k, b = Name("i"), Name("k"), Name("b")
-        y = Let("y", row + i * rows.axis.dilation)
-        x = Let("x", col + k * cols.axis.dilation)
-        at = Let("at", self._at(image, y.read, x.read, filter))
-        finished, value = self.finish(outputs[k], filter, at.read)
-        store = Store(self.output.name, at.read, value)
+        apart = lanes if self.tiles_in_lanes else 1
+        begin: list[Statement] = []
+        in_rows: list[Statement] = []
+        stores: list[Statement] = []
+        for lane in range(apart):
+            end = f"_{lane}" if apart > 1 else ""
+            placed, image, row, col = tiles.place(tile + lane, end)
+            begin += placed
+            y = Let(f"y{end}", row + i * rows.axis.dilation)
+            x = Let(f"x{end}", col + k * cols.axis.dilation)
+            at = Let(f"at{end}", self._at(image, y.read, x.read, filter))
+            sums: Expr = Lane(outputs[k], lane) if apart > 1 else outputs[k]
+            finished, value = self.finish(sums, filter, at.read)
+            exists = [tile + lane < tiles.count] if apart > 1 and tiles.count % apart else []
+            inside = both(*exists, y.read < rows.outputs, x.read < cols.outputs)
+            in_rows.append(y)
+            stores += [x, If(inside, (at, *finished, Store(self.output.name, at.read, value)))]
         return [
-            *placed,
+            *begin,
             loop(
                 "i",
                 tiles.height.m,
-                y,
+                *in_rows,
                 line,
                 outputs,
                 loop("b", width.products, Assign(line[b], self.columns[i, b])),
                 Transform(call_of(width, "output", lanes), line.name, outputs.name),
-                loop(
-                    "k",
-                    width.m,
-                    x,
-                    If(
-                        both(y.read < rows.outputs, x.read < cols.outputs),
-                        (at, *finished, store),
-                    ),
-                ),
+                loop("k", width.m, *stores),
             ),
         ]
 
@@ -265,7 +298,7 @@ def transform_input(gather: Gather, transformed: Array, items: int) -> Kernel:
     group, tile, channel = group_id(groups), Name("tile"), Name("channel")
     first, second = Id("global", 0), Id("global", 1)
     if layer.planar:
-        lets = [Let("tile", first), Let("channel", second)]
+        lets = [Let("tile", first * lanes), Let("channel", second)]
         place, room = (channel, tile), (along, across)
     else:
         lets = [Let("channel", first * lanes), Let("tile", second)]
@@ -311,8 +344,8 @@ def transform_output(scatter: Scatter, sums: Array, items: int) -> Kernel:
     group, tile, filter = group_id(layer.groups), Name("tile"), Name("filter")
     first, second = Id("global", 0), Id("global", 1)
     if layer.planar:
-        lets = [Let("tile", first), Let("filter", second)]
-        place, counts = (filter, tile), (tiles.count, filters)
+        lets = [Let("tile", first * lanes), Let("filter", second)]
+        place, counts = (filter, tile), (-(-tiles.count // lanes), filters)
     else:
         lets = [Let("filter", first * lanes), Let("tile", second)]
         place, counts = (tile, filter), (filters // lanes, tiles.count)

@@ -54,9 +54,10 @@ def mcmr_work(
     channels, filters = layer.channels // groups, layer.filters // groups
     buffers = Buffers.of(tiles, parameters)
     input_, output = arrays_of(problem)
-    gather = Gather(tiles, input_, lanes_of(planar, channels, parameters.vector))
-    lanes = lanes_of(planar, filters, parameters.vector)
-    scatter = Scatter(tiles, output, Finish(problem, bias, filters_in_lanes=True), lanes)
+    in_lanes, out_lanes = (lanes_of(parameters, planar, count) for count in (channels, filters))
+    gather = Gather(tiles, input_, in_lanes, planar and in_lanes > 1)
+    finish = Finish(problem, bias, filters_in_lanes=not planar)
+    scatter = Scatter(tiles, output, finish, out_lanes, planar and out_lanes > 1)
     packed, items = buffers.packed, parameters.items
     pack = pack_filters(tiles, packed, not planar or parameters.fused, items)
     routines = *gather.routines, *scatter.routines
