@@ -133,12 +133,13 @@ def test_every_constraint_excludes_points_that_cannot_be_built(case):
 
 
 def test_limits_of_the_device_are_constraints():
-    tight = Device(group=4, items=(4, 2, 1), largest_buffer=6000, memory_bytes=20_000)
+    tight = Device(group=4, items=(4, 2, 1), largest_buffer=6000, memory_bytes=20_000, lanes=2)
     case = problem(padding=1)
     points = Points(case, tight)
     random = Random(4)
     for _ in range(200):
         point = points.draw(random)
+        assert point.vector <= 2
         work = direct_work(case, point, tight)
         assert max(array.nbytes for array in work.arrays) <= 6000
         assert sum(array.nbytes for array in work.arrays) <= 20_000

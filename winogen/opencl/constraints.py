@@ -82,6 +82,10 @@ class Collector:
             every = every * one
         self.ask(at_most(every, self.device.group, "the device has so large a work-group"))
 
+    def vector(self, lanes: Expr) -> None:
+        """Take down the lanes of a vector."""
+        self.ask(at_most(lanes, self.device.lanes, "the device has vectors of so many lanes"))
+
     def private(self, numbers: Expr) -> None:
         """Take down how many numbers an item keeps for itself."""
         self.ask(at_most(numbers, MOST_PRIVATE, f"an item keeps at most {MOST_PRIVATE} numbers"))

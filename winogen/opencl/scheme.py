@@ -134,6 +134,8 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     itemsize = layer.itemsize
     group_filters = layer.filters // layer.groups
 
+    collector.vector(vector)
+
     # (a) the padded input, with channels last
     image = _image(problem, p)
     collector.ask(at_most(p["pad"], _reasons_to_pad(problem, p), "there is something to pad"))

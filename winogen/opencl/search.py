@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from math import inf, isfinite, prod
 from pathlib import Path
 from time import monotonic
@@ -114,13 +115,14 @@ class Search:
         return self._measuring(task)
 
     def _predicted(self) -> list[Candidate]:
-        """What is predicted to be fast: the best of each algorithm and tile."""
-        rates, found = rates_of(self._context), list[Candidate]()
+        """What is predicted to be fast, of all algorithms and of direct convolution in turns."""
+        rates, found = rates_of(self._context), list[list[Candidate]]()
         for algorithm in ("auto", "direct"):
             asked = Request(algorithm=algorithm, threads=1)
             with suppress(InvalidValue):
-                found += choose(self.problem, asked, self.device, rates)
-        return [*{str(self._task(one, 1)): one for one in found}.values()]
+                found.append(choose(self.problem, asked, self.device, rates))
+        mixed = (one for pair in zip_longest(*found) for one in pair if one is not None)
+        return [*{str(self._task(one, 1)): one for one in mixed}.values()]
 
     def _traversals(self) -> Iterator[tuple[str, Traversal]]:
         """Ways through the points of direct convolution: those without a workspace, and all."""

@@ -52,7 +52,7 @@ def ranges(problem: Problem, device: Device) -> dict[str, tuple[int, ...]]:
         extra = min(outputs - 1, _MOST_EXTRA)
         values[f"extra_{way}"] = tuple(axis.stride * count for count in range(extra + 1))
     channels, taps = layer.weight_shape[1], layer.plane[0].kernel * layer.plane[1].kernel
-    vectors = tuple(v for v in _VECTORS if v <= device.lanes and (v == 1 or v < 2 * channels))
+    vectors = tuple(v for v in _VECTORS if v == 1 or v < 2 * channels)
     counts = {taps * -(-channels // v) for v in vectors} | {
         taps * channels // v for v in vectors if channels % v == 0
     }
