@@ -32,7 +32,10 @@ from winogen.records import ACTIVATIONS
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = Path("winogen/conv/options.py")
-FOLDERS = ("winogen/conv", "winogen/torch", "winogen/lowrank", "winogen/opencl", "winogen/typing.py")
+FOLDERS = (
+    *("winogen/conv", "winogen/torch", "winogen/lowrank", "winogen/opencl"),
+    "winogen/typing.py",
+)
 WIDTH = 100
 POSITIONAL = ("stride", "padding", "dilation", "groups")
 # By the number of axes: the type of layouts, and the usual one.
