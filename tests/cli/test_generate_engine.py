@@ -45,7 +45,9 @@ def test_the_same_command_writes_the_same_bytes(winogen, tmp_path):
     ("words", "message"),
     [
         ("--engine 8,4,8,1", "--engine: got '8,4,8,1'; allowed: only with --backend verilog"),
-        ("--backend pascal", "backend: got 'pascal'; allowed: \"c\", \"verilog\""),
+        ("--backend pascal", "backend: got 'pascal'; allowed: "
+                             '"c", "opencl", "cuda", "wgsl", '
+                             '"verilog"'),
         ("--backend verilog", "engine: got none; allowed: F_I,T,F_O,L, as 8,4,8,1"),
         ("--backend verilog --engine 8,4,8",
          "engine: got '8,4,8'; allowed: F_I,T,F_O,L, as 8,4,8,1"),
