@@ -11,42 +11,42 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from winogen.codegen.devices.expressions import Call, Expr, Name, Number
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Name, Number
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
-    Loop,
+    DeviceArray,
+    DeviceWork,
+    ForLoop,
     Statement,
-    Work,
 )
 from winogen.conv.problem import Problem, plane_of
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import elementwise, moved
 from winogen.opencl.lets import Lets
-from winogen.opencl.maps import View
-from winogen.opencl.product import Block, multiply
+from winogen.opencl.maps import IndexView
+from winogen.opencl.product import ProductBlock, multiply
 
 
-def windows(problem: Problem) -> View:
+def windows(problem: Problem) -> IndexView:
     """Return the windows of the padded input: N, OH, OW, KH, KW, C. A rest may be left over."""
     layer = problem.layer
     assert layer.layout == "NHWC" and layer.groups == 1 and layer.padding_mode == "zeros"
-    view = View.of("input", problem.batch, *plane_of(problem.size), layer.channels)
+    view = IndexView.of("input", problem.batch, *plane_of(problem.size), layer.channels)
     for at, axis in ((1, layer.plane[0]), (3, layer.plane[1])):
         view = view.pad(at, axis.before, axis.after)
         view = view.slide(at, axis.reach, axis.stride).every(at + 1, axis.dilation)
     return view.transpose(0, 1, 3, 2, 4, 5)
 
 
-def naive_work(problem: Problem, device: Device) -> Work:
+def naive_work(problem: Problem, device: DeviceInfo) -> DeviceWork:
     """Return direct convolution with a work-item for each output, and weights as they come."""
     layer, view = problem.layer, windows(problem)
     _, high, wide, rows, columns, channels = view.sizes
-    source = Array("input", problem.input_shape, "float32", "input")
-    weights = Array("packed", layer.weight_shape, "float32", "packed")
-    output = Array("output", problem.output_shape, "float32", "output")
-    taps = View.of("packed", *layer.weight_shape)
+    source = DeviceArray("input", problem.input_shape, "float32", "input")
+    weights = DeviceArray("packed", layer.weight_shape, "float32", "packed")
+    output = DeviceArray("output", problem.output_shape, "float32", "output")
+    taps = IndexView.of("packed", *layer.weight_shape)
 
     def value(lets: Lets, indices: Sequence[Expr], to: Expr) -> tuple[list[Statement], Expr]:
         image, y, x, filter = indices
@@ -56,28 +56,30 @@ def naive_work(problem: Problem, device: Device) -> Work:
         read = view.at(image, y, x, row, column, channel, bounds=inner.bounds).load
         weight = taps.at(filter, channel, row, column, bounds=inner.bounds).load
         total = Declare("total", value=Number(0.0))
-        body: list[Statement] = [Assign(total.read, Call("fma", (read, weight, total.read)))]
+        body: list[Statement] = [
+            Assign(total.read, FunctionCall("fma", (read, weight, total.read)))
+        ]
         for at, count in ((channel, channels), (column, columns), (row, rows)):
             if isinstance(at, Name):
-                body = [Loop(at.name, Number(0), Number(count), Number(1), tuple(body))]
+                body = [ForLoop(at.name, Number(0), Number(count), Number(1), tuple(body))]
         return [total, *body], total.read
 
     axes = (("image", problem.batch), ("y", high), ("x", wide), ("filter", layer.filters))
     kernel = elementwise(
         "naive", "An item for each output.", (source, weights), output, axes, value, device
     )
-    given = Array("weights", layer.weight_shape, "float32", "weights")
-    copied = View.of("weights", layer.filters, layer.weight_shape[1], rows * columns)
+    given = DeviceArray("weights", layer.weight_shape, "float32", "weights")
+    copied = IndexView.of("weights", layer.filters, layer.weight_shape[1], rows * columns)
     pack = moved("pack_weights", "Weights as they come.", copied, given, weights, device)
-    return Work((pack,), (kernel,))
+    return DeviceWork((pack,), (kernel,))
 
 
-def blocks(problem: Problem, device: Device) -> list[Block]:
+def blocks(problem: Problem, device: DeviceInfo) -> list[ProductBlock]:
     """Return how the product of im2col may be cut on a device."""
     lanes = device.vector if device.vector > 1 else 4
     items = [pair for pair in ((8, 8), (4, 4), (1, 1)) if pair[0] * pair[1] <= device.group]
     every = [
-        Block(rows, vectors, lanes, pair)
+        ProductBlock(rows, vectors, lanes, pair)
         for rows in (8, 4)
         for vectors in (2, 1)
         for pair in items
@@ -85,14 +87,14 @@ def blocks(problem: Problem, device: Device) -> list[Block]:
     return [one for one in every if problem.layer.filters % one.tile[1] == 0]
 
 
-def matrix(problem: Problem, block: Block) -> tuple[Array, int]:
+def matrix(problem: Problem, block: ProductBlock) -> tuple[DeviceArray, int]:
     """Return the matrix of all windows, with rows for whole blocks, and its columns that count."""
     count, terms = _matrix_sizes(problem)
     shape = 1, _up(count, block.tile[0]), _up(terms, block.lanes)
-    return Array("windows", shape, "float32", "workspace"), terms
+    return DeviceArray("windows", shape, "float32", "workspace"), terms
 
 
-def im2col_work(problem: Problem, device: Device, block: Block) -> Work:
+def im2col_work(problem: Problem, device: DeviceInfo, block: ProductBlock) -> DeviceWork:
     """Return the kernels of im2col: windows written as rows, times the filters.
 
     The output has rows for whole blocks; the first ones are the layer's.
@@ -100,14 +102,14 @@ def im2col_work(problem: Problem, device: Device, block: Block) -> Work:
     layer = problem.layer
     rows, terms = matrix(problem, block)
     count, _ = _matrix_sizes(problem)
-    source = Array("input", problem.input_shape, "float32", "input")
-    weights = Array("weights", layer.weight_shape, "float32", "weights")
-    packed = Array("packed", (1, terms, layer.filters), "float32", "packed")
-    output = Array("output", (1, rows.shape[1], layer.filters), "float32", "output")
+    source = DeviceArray("input", problem.input_shape, "float32", "input")
+    weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
+    packed = DeviceArray("packed", (1, terms, layer.filters), "float32", "packed")
+    output = DeviceArray("output", (1, rows.shape[1], layer.filters), "float32", "output")
     view = windows(problem).join(0).join(0).join(1).join(1)
     view = view.pad(0, 0, rows.shape[1] - count).pad(1, 0, rows.shape[2] - terms)
-    taps = View.of("weights", *layer.weight_shape).transpose(2, 3, 1, 0).join(0).join(0)
-    return Work(
+    taps = IndexView.of("weights", *layer.weight_shape).transpose(2, 3, 1, 0).join(0).join(0)
+    return DeviceWork(
         (moved("pack_weights", "A row for each tap and channel.", taps, weights, packed, device),),
         (
             moved("write_windows", "A row for each output.", view, source, rows, device),

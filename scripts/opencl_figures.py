@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from opencl_baselines import Blast, blocks, im2col_work, matrix, naive_work
 
-from winogen.codegen.devices.statements import Work
+from winogen.codegen.devices.statements import DeviceWork
 from winogen.conv.problem import Problem
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
-from winogen.opencl.scheme import Point
+from winogen.opencl.scheme import DirectPoint
 from winogen.tuning.layers import BenchLayer, load_layers
 
 NETS = (
@@ -44,12 +44,14 @@ NETS = (
     "mobilenet-v2",
 )
 # Of the source's Table 4: parameters of layer 7 of VGG-16, and what its partial sums take.
-TABLE_4 = Point(
+TABLE_4 = DirectPoint(
     5, 5, 11, 11, filters=4, windows=3, vector=4, chunk=36, local_chunks=8, local_windows=3,
     pad=1, crop=1,
 )  # fmt: skip
 _REPEATS = 5
-_ROOMY = Device(group=1024, items=(1024, 1024, 64), largest_buffer=1 << 33, memory_bytes=1 << 36)
+_ROOMY = DeviceInfo(
+    group=1024, items=(1024, 1024, 64), largest_buffer=1 << 33, memory_bytes=1 << 36
+)
 
 
 def direct_bytes(layer: BenchLayer) -> int:
@@ -71,7 +73,7 @@ def vgg() -> tuple[BenchLayer, ...]:
 def table_4() -> dict[str, int]:
     """Return bytes of the point of the source, and with no more rows of zeros than tiles need."""
     layer = next(one for one in vgg() if one.input[1:] == (128, 112, 112))
-    fewer = Point(**{**TABLE_4.as_values(), "extra_height": 2, "extra_width": 2})
+    fewer = DirectPoint(**{**TABLE_4.as_values(), "extra_height": 2, "extra_width": 2})
     partial = {
         name: next(a for a in direct_work(layer.problem("NHWC"), point, _ROOMY).arrays
                    if a.name == "partial")
@@ -116,7 +118,7 @@ class Rivals:
         import pyopencl as cl
 
         self.context = context
-        self.device = Device.of(context.devices[0])
+        self.device = DeviceInfo.of(context.devices[0])
         self._queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
@@ -142,7 +144,7 @@ class Rivals:
                 found["clblast"] = min(found.get("clblast", float("inf")), wrote + multiplied)
         return found
 
-    def _timed(self, problem: Problem, work: Work) -> tuple[float, Mapping[str, Any]]:
+    def _timed(self, problem: Problem, work: DeviceWork) -> tuple[float, Mapping[str, Any]]:
         """Seconds of all kernels, and the buffers; of each kernel by its name beside them."""
         import pyopencl as cl
 
@@ -152,7 +154,7 @@ class Rivals:
         generator = np.random.default_rng(0)
         x = generator.standard_normal(problem.input_shape).astype(np.float32)
         w = generator.standard_normal(problem.layer.weight_shape).astype(np.float32)
-        compiled = running.Running(work, self.context)
+        compiled = running.CompiledWork(work, self.context)
         arrays = {one.name: one for one in work.arrays}
         buffers = compiled.pack(self._queue, w) | compiled.workspace()
         buffers["input"] = running.upload(self.context, arrays["input"], x)
@@ -199,7 +201,7 @@ def measure(layers: list[BenchLayer], seconds: float) -> dict[str, Any]:
     """Measure layers on the first device: the baselines, and what a search finds."""
     from winogen.cli.tune_opencl import describe
     from winogen.opencl.devices import context_of
-    from winogen.opencl.search import Search
+    from winogen.opencl.search import DeviceSearch
 
     context = context_of()
     rivals, rows = Rivals(context), []
@@ -208,7 +210,7 @@ def measure(layers: list[BenchLayer], seconds: float) -> dict[str, Any]:
     print(f"{'layer':<28}" + "".join(f"{cell:>10}" for cell in cells))
     for layer in layers:
         row = {"name": layer.name, **rivals.times(layer)}
-        found = Search(layer.problem("NHWC"), context)(seconds)
+        found = DeviceSearch(layer.problem("NHWC"), context)(seconds)
         for name, algorithm in (("direct", "direct"), ("winograd", "mcmr")):
             best = next((one for one in found.every if one.algorithm == algorithm), None)
             row[name] = best and best.seconds

@@ -23,7 +23,7 @@ def words(monkeypatch, tmp_path):
 def test_what_is_found_is_kept_and_printed(winogen, words, monkeypatch, tmp_path):
     pytest.importorskip("pyopencl", reason="no pyopencl: pip install 'winogen[opencl]'")
     from winogen.opencl import wisdom
-    from winogen.opencl.devices import Device, devices
+    from winogen.opencl.devices import DeviceInfo, devices
 
     if not devices():
         pytest.skip("no OpenCL device: apt-get install pocl-opencl-icd")
@@ -35,7 +35,7 @@ def test_what_is_found_is_kept_and_printed(winogen, words, monkeypatch, tmp_path
     assert layer["tried"] >= 1 and layer["front"] and not layer["wrong"]
     wisdom.forget()
     problem = Layer.of((4, 4, 3, 3), "float32", padding=1, layout="NHWC").problem((1, 6, 6, 4))
-    kept = wisdom.candidates(problem, Device.of(devices()[0]))
+    kept = wisdom.candidates(problem, DeviceInfo.of(devices()[0]))
     assert [one.seconds for one in kept] == [one["seconds"] for one in layer["front"]]
     table = winogen(*words, "--seconds", "0")
     assert "workspace bytes" in table.stdout and "kept in" in table.stdout

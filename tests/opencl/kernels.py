@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from winogen.codegen.devices.expressions import (
-    Call,
+    FunctionCall,
     Id,
     Lane,
     Load,
@@ -19,20 +19,20 @@ from winogen.codegen.devices.expressions import (
     Vector,
 )
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Barrier,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    DeviceWork,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Remark,
-    Routine,
     Shared,
     Store,
-    Transform,
-    Work,
+    TransformCall,
 )
 from winogen.program import Program, Statement, Term
 
@@ -45,14 +45,17 @@ def integers(*shape, dtype="float32"):
 def kernel(name, reads, writes, items, group, *body, shared=()):
     """A kernel of one axis."""
     comment = f"Computes {writes[0].name} of {reads[0].name}."
-    return Kernel(name, comment, reads, writes, (items, 1, 1), (group, 1, 1), body, shared)
+    return DeviceKernel(name, comment, reads, writes, (items, 1, 1), (group, 1, 1), body, shared)
 
 
 def product():
     """Products of matrices by way of arrays of the work-group: barriers within a loop."""
     m, n, k, block = 8, 24, 32, 4
-    a, b = (Array("a", (m, k), "float32", "input"), Array("b", (k, n), "float32", "weights"))
-    c = Array("c", (m, n), "float32", "output")
+    a, b = (
+        DeviceArray("a", (m, k), "float32", "input"),
+        DeviceArray("b", (k, n), "float32", "weights"),
+    )
+    c = DeviceArray("c", (m, n), "float32", "output")
     row, column = Let("row", Id("global", 1)), Let("column", Id("global", 0))
     x, y = Let("x", Id("local", 0)), Let("y", Id("local", 1))
     sums = Declare("total", value=Number(0.0))
@@ -63,7 +66,7 @@ def product():
         x,
         y,
         sums,
-        Loop(
+        ForLoop(
             "first",
             Number(0),
             Number(k),
@@ -81,7 +84,7 @@ def product():
                     Load("b", (Name("first") + y.read) * n + column.read),
                 ),
                 Barrier(),
-                Loop(
+                ForLoop(
                     "p",
                     Number(0),
                     Number(block),
@@ -102,16 +105,21 @@ def product():
         Store("c", row.read * n + column.read, sums.read),
     )
     shared = (Shared("part_of_a", block * block), Shared("part_of_b", block * block))
-    one = Kernel("multiply", "c = a b.", (a, b), (c,), (n, m, 1), (block, block, 1), body, shared)
+    one = DeviceKernel(
+        "multiply", "c = a b.", (a, b), (c,), (n, m, 1), (block, block, 1), body, shared
+    )
     arrays = {"a": integers(m, k), "b": integers(k, n)}
-    return Work((), (one,)), arrays, {"c": arrays["a"] @ arrays["b"]}
+    return DeviceWork((), (one,)), arrays, {"c": arrays["a"] @ arrays["b"]}
 
 
 def vectors(lanes=4, dtype="float32"):
     """Vectors, aligned and not, of float32 or float16 in memory; lanes; fma; arrays of vectors."""
     n = 16
-    x = Array("x", (n * lanes + 1,), dtype, "input")
-    y, last = Array("y", (n, lanes), dtype, "output"), Array("last", (n,), dtype, "output")
+    x = DeviceArray("x", (n * lanes + 1,), dtype, "input")
+    y, last = (
+        DeviceArray("y", (n, lanes), dtype, "output"),
+        DeviceArray("last", (n,), dtype, "output"),
+    )
     i, j = Let("i", Id("global", 0)), Name("j")
     sums = Declare("sums", (2,), lanes, value=Number(0.0))
     halves = Declare("kernel", (2, 2), value=Number(0.5))  # a word of OpenCL C
@@ -119,7 +127,7 @@ def vectors(lanes=4, dtype="float32"):
         i,
         sums,
         halves,
-        Loop(
+        ForLoop(
             "j",
             Number(0),
             Number(2),
@@ -127,7 +135,7 @@ def vectors(lanes=4, dtype="float32"):
             (
                 Assign(
                     sums[j],
-                    Call(
+                    FunctionCall(
                         "fma",
                         (
                             Load("x", i.read * lanes + j, lanes),
@@ -154,7 +162,7 @@ def vectors(lanes=4, dtype="float32"):
     want = given[: n * lanes] + 2 * given[1:] + 2
     want = want.reshape(n, lanes)
     one = kernel("combine", (x,), (y, last), n, 4, *body)
-    return Work((), (one,)), {"x": given}, {"y": want, "last": want[:, -1]}
+    return DeviceWork((), (one,)), {"x": given}, {"y": want, "last": want[:, -1]}
 
 
 def conditions():
@@ -162,13 +170,13 @@ def conditions():
     rows, width, pad = 3, 5, 2
     wide = width + 2 * pad
     x, y = (
-        Array("x", (rows, width), "float32", "input"),
-        Array("y", (rows, wide), "float32", "output"),
+        DeviceArray("x", (rows, width), "float32", "input"),
+        DeviceArray("y", (rows, wide), "float32", "output"),
     )
     i = Let("i", Id("global", 0))
     row, column = Let("row", i.read // wide), Let("column", i.read % wide - pad)
     inside = (column.read >= 0) & (column.read < width)
-    near = Call("min", (Call("max", (column.read, Number(0))), Number(width - 1)))
+    near = FunctionCall("min", (FunctionCall("max", (column.read, Number(0))), Number(width - 1)))
     value = Declare("value")
     body = (
         i,
@@ -195,7 +203,11 @@ def conditions():
     want = np.zeros((rows, wide), "float32")
     want[:, pad:-pad] = given
     want[:, pad - 1], want[:, -pad] = -given[:, 0], -given[:, -1]
-    return Work((), (kernel("pad_rows", (x,), (y,), 32, 8, *body),)), {"x": given}, {"y": want}
+    return (
+        DeviceWork((), (kernel("pad_rows", (x,), (y,), 32, 8, *body),)),
+        {"x": given},
+        {"y": want},
+    )
 
 
 def expr_zero():
@@ -214,18 +226,18 @@ def transforms():
         ("t", "s", "d2"),
     )
     n, lanes = 6, 4
-    x = Array("x", (n, 2, 3, lanes), "float32", "input")
-    u = Array("u", (n, 2, 3, lanes), "float32", "workspace")
-    y = Array("y", (n, 2, 3, lanes), "float32", "output")
+    x = DeviceArray("x", (n, 2, 3, lanes), "float32", "input")
+    u = DeviceArray("u", (n, 2, 3, lanes), "float32", "workspace")
+    y = DeviceArray("y", (n, 2, 3, lanes), "float32", "output")
     i, j, k = Let("i", Id("group", 0)), Name("j"), Name("k")
     d, v = Declare("d", (2, 3), lanes), Declare("v", (2, 3), lanes)
     place = ((i.read * 2 + j) * 3 + k) * lanes
 
     def each(*body):
-        inner = Loop("k", Number(0), Number(3), Number(1), body)
-        return Loop("j", Number(0), Number(2), Number(1), (inner,))
+        inner = ForLoop("k", Number(0), Number(3), Number(1), body)
+        return ForLoop("j", Number(0), Number(2), Number(1), (inner,))
 
-    columns = Loop("j", Number(0), Number(2), Number(1), (Transform("apply", d[j], v[j]),))
+    columns = ForLoop("j", Number(0), Number(2), Number(1), (TransformCall("apply", d[j], v[j]),))
     body = (
         i,
         d,
@@ -242,7 +254,11 @@ def transforms():
         "float32"
     )
     want = np.einsum("ab,ijbl->ijal", matrix, given) * 2
-    return Work((), (first, second), (Routine("apply", program, lanes),)), {"x": given}, {"y": want}
+    return (
+        DeviceWork((), (first, second), (DeviceRoutine("apply", program, lanes),)),
+        {"x": given},
+        {"y": want},
+    )
 
 
 FUNCTIONS = {
@@ -257,16 +273,16 @@ FUNCTIONS = {
 def functions(lanes=1):
     """All functions of reals, over numbers at which each is defined."""
     n = 64
-    x = Array("x", (n * lanes,), "float32", "input")
+    x = DeviceArray("x", (n * lanes,), "float32", "input")
     i = Let("i", Id("global", 0))
-    outputs = tuple(Array(f"{name}_of_x", x.shape, "float32", "output") for name in FUNCTIONS)
+    outputs = tuple(DeviceArray(f"{name}_of_x", x.shape, "float32", "output") for name in FUNCTIONS)
     value = Let("value", Load("x", i.read * lanes, lanes))
     positive = Select(value.read < 0, -value.read, value.read)
     stores = [
         Store(
             f"{name}_of_x",
             i.read * lanes,
-            Call(name, (positive if name == "log1p" else value.read,)),
+            FunctionCall(name, (positive if name == "log1p" else value.read,)),
         )
         for name in FUNCTIONS
     ]
@@ -277,7 +293,11 @@ def functions(lanes=1):
         f"{name}_of_x": function(abs(wide) if name == "log1p" else wide)
         for name, function in FUNCTIONS.items()
     }
-    return Work((), (kernel("apply", (x,), outputs, n, 8, i, value, *stores),)), {"x": given}, wants
+    return (
+        DeviceWork((), (kernel("apply", (x,), outputs, n, 8, i, value, *stores),)),
+        {"x": given},
+        wants,
+    )
 
 
 EXACT = {

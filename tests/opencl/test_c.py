@@ -6,7 +6,15 @@ from opencl import kernels, twin
 
 from winogen.codegen.devices.expressions import Id, Load, Number
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Array, Barrier, If, Kernel, Loop, Store, Work
+from winogen.codegen.devices.statements import (
+    Barrier,
+    DeviceArray,
+    DeviceKernel,
+    DeviceWork,
+    ForLoop,
+    If,
+    Store,
+)
 from winogen.errors import InvalidValue
 
 
@@ -28,10 +36,13 @@ def test_functions(lanes, tmp_path):
 
 def shift(size, aligned, lanes):
     """A kernel that reads from one on, of as many numbers as it writes."""
-    x, y = Array("x", (size,), "float32", "input"), Array("y", (size,), "float32", "output")
+    x, y = (
+        DeviceArray("x", (size,), "float32", "input"),
+        DeviceArray("y", (size,), "float32", "output"),
+    )
     i = Id("global", 0) * lanes
     store = Store("y", i, Load("x", i + 1, lanes, aligned=aligned))
-    return Work((), (kernels.kernel("shift", (x,), (y,), size // lanes, 4, store),))
+    return DeviceWork((), (kernels.kernel("shift", (x,), (y,), size // lanes, 4, store),))
 
 
 @pytest.mark.parametrize(("aligned", "words"), [(False, "AddressSanitizer"), (True, "misaligned")])
@@ -43,10 +54,10 @@ def test_sanitizers_see_what_is_wrong(aligned, words, tmp_path):
 
 @pytest.mark.parametrize("around", ["loop", "if"])
 def test_barriers_that_some_items_miss_are_refused(around):
-    y = Array("y", (8,), "float32", "output")
+    y = DeviceArray("y", (8,), "float32", "output")
     i = Id("local", 0)
     body = (Barrier(), Store("y", i, Number(1.0)))
-    one = If(i < 4, body) if around == "if" else Loop("j", Number(0), i, Number(1), body)
-    kernel = Kernel("wait", "Waits.", (), (y,), (8, 1, 1), (8, 1, 1), (one,))
+    one = If(i < 4, body) if around == "if" else ForLoop("j", Number(0), i, Number(1), body)
+    kernel = DeviceKernel("wait", "Waits.", (), (y,), (8, 1, 1), (8, 1, 1), (one,))
     with pytest.raises(InvalidValue, match=f"barrier of wait: got one in a {around} that differs"):
-        render(Work((), (kernel,)), "c")
+        render(DeviceWork((), (kernel,)), "c")

@@ -8,16 +8,16 @@ from conv import reference
 from opencl import devices
 
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Loop
+from winogen.codegen.devices.statements import ForLoop
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.errors import InvalidValue
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
-from winogen.opencl.scheme import Point
-from winogen.opencl.space import Points
+from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.space import DirectSpace
 
 GENERATOR = np.random.default_rng(11)
-ROOMY = Device(group=1024, items=(1024, 1024, 64), largest_buffer=1 << 30, memory_bytes=1 << 32)
+ROOMY = DeviceInfo(group=1024, items=(1024, 1024, 64), largest_buffer=1 << 30, memory_bytes=1 << 32)
 
 
 def integers(*shape):
@@ -52,12 +52,12 @@ def expected(problem: Problem, given: dict[str, np.ndarray]) -> np.ndarray:
     )  # fmt: skip
 
 
-def limits() -> Device:
-    return Device.of(devices.context().devices[0])
+def limits() -> DeviceInfo:
+    return DeviceInfo.of(devices.context().devices[0])
 
 
-def drawn(case: Problem, seed: int, count: int) -> list[Point]:
-    points, random = Points(case, limits()), Random(seed)
+def drawn(case: Problem, seed: int, count: int) -> list[DirectPoint]:
+    points, random = DirectSpace(case, limits()), Random(seed)
     return [points.draw(random) for _ in range(count)]
 
 
@@ -65,7 +65,7 @@ def drawn(case: Problem, seed: int, count: int) -> list[Point]:
 FAST = ("-cl-opt-disable",)
 
 
-def check(problem: Problem, point: Point, bias: bool = False, options=FAST) -> None:
+def check(problem: Problem, point: DirectPoint, bias: bool = False, options=FAST) -> None:
     """All that is not given is NaN before: results, workspaces and packed weights."""
     work = direct_work(problem, point, limits(), bias=bias)
     given = arrays_of(problem, bias)
@@ -117,7 +117,7 @@ OPTIONS = {
     "leaky, stride": (dict(activation=("leaky_relu", 0.5), stride=2), True),
     "nearest pixels": (dict(padding_mode="replicate", padding=2), False),
 }
-ALONE = Point(3, 3, filters=2, vector=1, chunk=36)
+ALONE = DirectPoint(3, 3, filters=2, vector=1, chunk=36)
 IN_FOUR_KERNELS = {"pad": (1,), "crop": (1,), "local_chunks": (2, 3, 4)}
 
 
@@ -130,13 +130,13 @@ def test_epilogues_are_done_by_whatever_kernel_is_the_last(name, kernels):
         case = case.sewn(Seams(4, 4, add=4, add_after=4))
     point = ALONE
     if kernels == 4:
-        point = Points(case, limits(), **IN_FOUR_KERNELS).draw(Random(5))
+        point = DirectSpace(case, limits(), **IN_FOUR_KERNELS).draw(Random(5))
     assert len(direct_work(case, point, limits()).kernels) == kernels
     check(case, point, bias)
 
 
 def kernels(case: Problem, **parameters: int) -> list[str]:
-    work = direct_work(case, Point(**parameters), ROOMY)
+    work = direct_work(case, DirectPoint(**parameters), ROOMY)
     return [one.name for one in work.kernels]
 
 
@@ -157,7 +157,7 @@ def test_kernels_vanish_where_nothing_is_left_for_them():
 
 def loops(body, names=()):
     for one in body:
-        if isinstance(one, Loop):
+        if isinstance(one, ForLoop):
             names = (*names, one.name)
             names = loops(one.body, names)
     return names
@@ -168,7 +168,7 @@ def test_loops_over_ids_vanish_where_there_are_as_many_items():
     tile = dict(tile_height=4, tile_width=4, chunk=9)
 
     def names(**parameters):
-        work = direct_work(case, Point(**tile, **parameters), ROOMY)
+        work = direct_work(case, DirectPoint(**tile, **parameters), ROOMY)
         return loops(work.kernels[0].body)
 
     assert {"window_round", "chunk_round"} <= {*names()}
@@ -184,7 +184,7 @@ def test_a_layer_of_one_axis():
         check_line(case, point)
 
 
-def check_line(case: Problem, point: Point) -> None:
+def check_line(case: Problem, point: DirectPoint) -> None:
     work = direct_work(case, point, limits())
     given = {"input": integers(2, 19, 4), "weights": integers(4, 4, 5)}
     results = devices.run(render(work, "opencl"), work, given, FAST)

@@ -13,7 +13,7 @@ from opencl import devices
 
 from winogen.codegen.devices.render import render
 from winogen.conv.problem import Layer
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_baselines_are_exact(scripts, case):
     baselines = scripts("opencl_baselines")
-    device = Device()
+    device = DeviceInfo()
     layer = case.layer
     generator = np.random.default_rng(5)
     x = generator.integers(-8, 9, case.input_shape)
@@ -70,7 +70,7 @@ def test_rivals_are_timed(scripts, monkeypatch):
         {"name": "small", "input": [1, 8, 6, 6], "weight": [16, 8, 3, 3], "padding": 1}
     )
     figures = scripts("opencl_figures")
-    cut, *_ = figures.blocks(layer.problem("NHWC"), Device.of(context.devices[0]))
+    cut, *_ = figures.blocks(layer.problem("NHWC"), DeviceInfo.of(context.devices[0]))
     monkeypatch.setattr(figures, "blocks", lambda problem, device: [cut])
     times = figures.Rivals(context).times(layer)
     assert 0 < times["naive"] < 60 and 0 < times["im2col"] < 60

@@ -17,10 +17,10 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.opencl import Conv2d
 from winogen.opencl import devices as limits
 from winogen.opencl.choice import choose, tiled
-from winogen.opencl.counting import Rates
-from winogen.opencl.devices import Device
+from winogen.opencl.counting import DeviceRates
+from winogen.opencl.devices import DeviceInfo
 
-RATES = Rates(1e11, 1e10, 1e-5, 8)
+RATES = DeviceRates(1e11, 1e10, 1e-5, 8)
 GENERATOR = np.random.default_rng(5)
 
 
@@ -178,44 +178,44 @@ def request(problem, **options):
 
 def test_the_fastest_within_the_tolerance_is_chosen():
     one = problem()
-    usual = choose(one, request(one), Device(), RATES)
+    usual = choose(one, request(one), DeviceInfo(), RATES)
     assert usual[0].algorithm == "mcmr" and usual[0].error < 1e-5 / 1.5
-    careful = choose(one, request(one, tolerance=6e-7), Device(), RATES)[0]
+    careful = choose(one, request(one, tolerance=6e-7), DeviceInfo(), RATES)[0]
     assert careful.error <= 6e-7 / 1.5 and careful.seconds >= usual[0].seconds
-    coarse = choose(one, request(one, tolerance=1e-3), Device(), RATES)
+    coarse = choose(one, request(one, tolerance=1e-3), DeviceInfo(), RATES)
     assert coarse[0].seconds == min(way.seconds for way in coarse)
     with pytest.raises(InvalidValue, match="tolerance: got 1e-09; allowed: at least"):
-        choose(one, request(one, tolerance=1e-9), Device(), RATES)
+        choose(one, request(one, tolerance=1e-9), DeviceInfo(), RATES)
 
 
 def test_a_workspace_limit_picks_what_keeps_to_it():
     one = problem()
-    least = choose(one, request(one, workspace_limit=0), Device(), RATES)
+    least = choose(one, request(one, workspace_limit=0), DeviceInfo(), RATES)
     assert all(way.workspace_bytes == 0 for way in least)
-    assert least[0].work(one, Device()).workspace_bytes == 0
+    assert least[0].work(one, DeviceInfo()).workspace_bytes == 0
     three = request(one, algorithm="mcmr", tile=(6, 6), workspace_limit=10)
     many = problem((1, 256, 28, 28))  # whose tiles no group has room for
     with pytest.raises(InvalidValue, match=r"workspace_limit: got 10; allowed: at least \d+ bytes"):
-        choose(many, three, Device(local_bytes=4096), RATES)
+        choose(many, three, DeviceInfo(local_bytes=4096), RATES)
 
 
 def test_tiles_are_those_that_cpus_have():
     one = problem()
-    ways = tiled(one, request(one), Device(), RATES)
+    ways = tiled(one, request(one), DeviceInfo(), RATES)
     assert {way.tile for way in ways} >= {(2, 2), (4, 4), (2, 6), (6, 6)}
     assert {way.tag for way in ways} == {"", "gaussian"}
-    asked = tiled(one, request(one, tile=(3, 5)), Device(), RATES)
+    asked = tiled(one, request(one, tile=(3, 5)), DeviceInfo(), RATES)
     assert {way.tile for way in asked} == {(3, 5)}
     strided = problem(stride=(2, 2))
     assert {
-        way.transforms[0].stride for way in tiled(strided, request(strided), Device(), RATES)
+        way.transforms[0].stride for way in tiled(strided, request(strided), DeviceInfo(), RATES)
     } == {2}
 
 
 def test_what_has_no_room_is_refused():
     one = problem((8, 64, 64, 64))
     with pytest.raises(InvalidValue, match=r"input: got shape \(8, 64, 64, 64\), which takes"):
-        choose(one, request(one), Device(largest_buffer=1 << 20), RATES)
+        choose(one, request(one), DeviceInfo(largest_buffer=1 << 20), RATES)
 
 
 W = np.ones((4, 2, 3, 3), np.float32)

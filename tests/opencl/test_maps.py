@@ -8,7 +8,7 @@ import pytest
 
 from winogen.codegen.devices.expressions import Load, Name, Select, expr
 from winogen.opencl.indices import Bounds, divides, function_of, quotient, remainder
-from winogen.opencl.maps import View, Zip
+from winogen.opencl.maps import IndexView, Zip
 
 
 def known(view):
@@ -35,7 +35,7 @@ def named(view):
 
 
 def counting(*shape):
-    return View.of("x", *shape), np.arange(1, 1 + np.prod(shape)).reshape(shape)
+    return IndexView.of("x", *shape), np.arange(1, 1 + np.prod(shape)).reshape(shape)
 
 
 def windows(array, axis, size, step):
@@ -127,22 +127,22 @@ def test_coverings_have_every_number(name):
 
 def test_operations_say_what_they_ask_of_lengths():
     n, k = Name("n"), Name("k")
-    (split,) = View.of("x", n).split(0, k).conditions
+    (split,) = IndexView.of("x", n).split(0, k).conditions
     holds = function_of(split.holds)
     assert [size for size in range(1, 13) if holds({"n": 12, "k": size})] == [1, 2, 3, 4, 6, 12]
     assert (split.leads, split.follows) == (frozenset("n"), frozenset("k"))
-    *_, rest = View.of("x", n).slide_strict(0, k, 2).conditions
+    *_, rest = IndexView.of("x", n).slide_strict(0, k, 2).conditions
     assert function_of(rest.holds)({"n": 9, "k": 3}) and not function_of(rest.holds)(
         {"n": 9, "k": 4}
     )
-    loose = View.of("x", n).slide(0, k, 2).conditions
+    loose = IndexView.of("x", n).slide(0, k, 2).conditions
     assert all(function_of(one.holds)({"n": 9, "k": 4}) for one in loose)
     assert not all(function_of(one.holds)({"n": 3, "k": 4}) for one in loose)
-    (same,) = Zip((View.of("x", 3, n), View.of("y", k)), shared=1).conditions
+    (same,) = Zip((IndexView.of("x", 3, n), IndexView.of("y", k)), shared=1).conditions
     assert function_of(same.holds)({"n": 5, "k": 5}) and not function_of(same.holds)(
         {"n": 5, "k": 4}
     )
-    (fits,) = View.of("x", n).first(0, k).conditions
+    (fits,) = IndexView.of("x", n).first(0, k).conditions
     assert function_of(fits.holds)({"n": 5, "k": 5}) and not function_of(fits.holds)(
         {"n": 4, "k": 5}
     )
@@ -151,14 +151,14 @@ def test_operations_say_what_they_ask_of_lengths():
 @pytest.mark.parametrize(
     "view, near",
     [
-        (View.of("x", 4, 8), True),
-        (View.of("x", 4, 8).transpose(1, 0), False),
-        (View.of("x", 4, 8).pad(0, 1, 1), True),
-        (View.of("x", 4, 8).pad(1, 0, 2), False),
-        (View.of("x", 4, 8).slide(1, 4, 2).every(2, 2), False),
-        (View.of("x", 4, 8).split(1, 4), True),
-        (View.of("x", 4, 8).transpose(1, 0).written("y", 1), True),
-        (View.of("x", 4, 8).transpose(1, 0).written("y", 0), False),
+        (IndexView.of("x", 4, 8), True),
+        (IndexView.of("x", 4, 8).transpose(1, 0), False),
+        (IndexView.of("x", 4, 8).pad(0, 1, 1), True),
+        (IndexView.of("x", 4, 8).pad(1, 0, 2), False),
+        (IndexView.of("x", 4, 8).slide(1, 4, 2).every(2, 2), False),
+        (IndexView.of("x", 4, 8).split(1, 4), True),
+        (IndexView.of("x", 4, 8).transpose(1, 0).written("y", 1), True),
+        (IndexView.of("x", 4, 8).transpose(1, 0).written("y", 0), False),
     ],
 )
 def test_vectors_want_neighbours_in_memory(view, near):
@@ -169,7 +169,7 @@ def test_vectors_want_neighbours_in_memory(view, near):
 
 def test_what_is_written_to_an_array_of_its_own_is_near_by_a_parameter():
     pad, lanes = Name("pad"), Name("lanes")
-    view = View.of("x", 4, 8).transpose(1, 0).written("y", pad).vectors(lanes)
+    view = IndexView.of("x", 4, 8).transpose(1, 0).written("y", pad).vectors(lanes)
     (near,) = (one for one in view.conditions if one.why == "vectors lie in one piece")
     holds = function_of(near.holds)
     pairs = itertools.product((0, 1), (1, 2))
@@ -177,7 +177,7 @@ def test_what_is_written_to_an_array_of_its_own_is_near_by_a_parameter():
 
 
 def test_nothing_outside_of_an_array_is_read():
-    place = View.of("x", 4).pad(0, 1, 1).at(Name("i"))
+    place = IndexView.of("x", 4).pad(0, 1, 1).at(Name("i"))
     load = place.load
     assert isinstance(load, Select) and isinstance(load.yes, Load)
     at = function_of(load.yes.index)
@@ -188,9 +188,9 @@ def test_ids_that_are_known_are_not_divided():
     """... so that addresses of a kernel have neither quotients nor conditions without need."""
     i, j, k = map(Name, "ijk")
     bounds = Bounds({i: 3, j: 4, k: 5})
-    view = View.of("x", 3, 4, 5).join(1).join(0).split(0, 20).split(1, 5)
+    view = IndexView.of("x", 3, 4, 5).join(1).join(0).split(0, 20).split(1, 5)
     assert view.at(i, j, k, bounds=bounds).index == i * 20 + j * 5 + k
-    padded = View.of("x", 8).pad(0, 1, 1)
+    padded = IndexView.of("x", 8).pad(0, 1, 1)
     assert padded.at(j + 1, bounds=bounds).inside == expr(1)
     assert padded.at(j, bounds=bounds).inside == (j >= 1)
 

@@ -14,11 +14,11 @@ from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.opencl import Conv2d, search, wisdom
 from winogen.opencl.choice import choose, direct_candidate, tiled
-from winogen.opencl.devices import Device
-from winogen.opencl.measuring import Measuring, sampled
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.measuring import DeviceMeasuring, sampled
 from winogen.opencl.rates import told
-from winogen.opencl.search import Search, results_at
-from winogen.opencl.space import Points
+from winogen.opencl.search import DeviceSearch, results_at
+from winogen.opencl.space import DirectSpace
 from winogen.opencl.usual import usual
 from winogen.records import Epilogue
 from winogen.tasks.results import key_of
@@ -52,14 +52,14 @@ LAYERS = {
     "depthwise": problem((6, 1, 3, 3), (8, 8), groups=6, padding=1),
     "one output": problem((4, 4, 3, 3), (3, 3)),
 }
-SMALL_DEVICE = Device(group=4, items=(4, 2, 1), largest_buffer=1 << 20, memory_bytes=1 << 22)
+SMALL_DEVICE = DeviceInfo(group=4, items=(4, 2, 1), largest_buffer=1 << 20, memory_bytes=1 << 22)
 
 
-@pytest.mark.parametrize("device", [Device(), SMALL_DEVICE, Device(vector=16, kind="cpu")])
+@pytest.mark.parametrize("device", [DeviceInfo(), SMALL_DEVICE, DeviceInfo(vector=16, kind="cpu")])
 @pytest.mark.parametrize("name", LAYERS)
 def test_usual_points_are_valid_and_many(name, device):
     case = LAYERS[name]
-    points, found = Points(case, device), usual(case, device, 16)
+    points, found = DirectSpace(case, device), usual(case, device, 16)
     assert found and all(map(points.valid, found))
     assert len({*found}) == len(found) <= 16
     whole = [one for one in found if direct_candidate(case, one, device).workspace_bytes == 0]
@@ -67,7 +67,7 @@ def test_usual_points_are_valid_and_many(name, device):
 
 
 def test_a_device_without_room_has_no_points():
-    assert usual(CASE, Device(memory_bytes=1000), 16) == []
+    assert usual(CASE, DeviceInfo(memory_bytes=1000), 16) == []
 
 
 # --- searches with times that are made up
@@ -100,13 +100,13 @@ def clock(monkeypatch):
     made = Clock()
     for module in ("winogen.opencl.search", "winogen.tasks.execute"):
         monkeypatch.setattr(f"{module}.monotonic", made)
-    monkeypatch.setattr(Search, "_run", lambda self, task: made.measure(task))
-    monkeypatch.setattr(search, "rates_of", lambda context: told(Device()))
+    monkeypatch.setattr(DeviceSearch, "_run", lambda self, task: made.measure(task))
+    monkeypatch.setattr(search, "rates_of", lambda context: told(DeviceInfo()))
     return made
 
 
 def searched(seconds, results=None):
-    return Search(CASE, devices.context(), results)(seconds)
+    return DeviceSearch(CASE, devices.context(), results)(seconds)
 
 
 def test_a_search_ends_in_time_and_keeps_what_is_worth_having(clock):
@@ -176,9 +176,9 @@ def task_of(candidate, repeats=2):
 
 def test_a_wrong_kernel_has_no_time(monkeypatch):
     context = devices.context()
-    device = Device.of(context.devices[0])
+    device = DeviceInfo.of(context.devices[0])
     candidate = direct_candidate(CASE, usual(CASE, device, 1)[0], device)
-    measuring = Measuring(CASE, context)
+    measuring = DeviceMeasuring(CASE, context)
     assert 0 < measuring(task_of(candidate))["seconds"] < 60
     measuring._samples = measuring._samples[0], 1.05 * measuring._samples[1]
     assert measuring(task_of(candidate)) == {"error": "wrong"}
@@ -190,7 +190,7 @@ def test_a_wrong_kernel_has_no_time(monkeypatch):
 
 
 def some_candidates(device):
-    points = Points(CASE, device)
+    points = DirectSpace(CASE, device)
     random = Random(1)
     direct = [direct_candidate(CASE, points.draw(random), device) for _ in range(6)]
     request = Request(algorithm="mcmr", threads=1)
@@ -198,7 +198,7 @@ def some_candidates(device):
 
 
 def test_candidates_come_back_from_the_file():
-    device = Device()
+    device = DeviceInfo()
     given = [one.measured_as(1e-3 * k) for k, one in enumerate(some_candidates(device), 1)]
     wisdom.add(CASE, device, given, "2026-01-01")
     kept = wisdom.candidates(CASE, device)
@@ -214,7 +214,7 @@ def test_candidates_come_back_from_the_file():
 
 
 def test_a_damaged_file_costs_its_lines_only(monkeypatch):
-    device = Device()
+    device = DeviceInfo()
     first = some_candidates(device)[0].measured_as(1e-3)
     wisdom.add(CASE, device, [first], "2026-01-01")
     line = json.loads(wisdom.path().read_text())
@@ -238,7 +238,7 @@ def test_a_damaged_file_costs_its_lines_only(monkeypatch):
 
 
 def test_a_limit_of_memory_picks_from_what_was_measured():
-    device = Device()
+    device = DeviceInfo()
     by_memory = sorted(some_candidates(device)[:6], key=lambda one: one.workspace_bytes)
     large = next(one for one in by_memory[::-1] if one.workspace_bytes).measured_as(1e-6)
     small = direct_candidate(CASE, usual(CASE, device, 1)[0], device).measured_as(2e-6)
@@ -254,9 +254,9 @@ def test_a_limit_of_memory_picks_from_what_was_measured():
 
 def test_a_tuned_layer_runs_what_was_measured():
     layer = replace(CASE.layer, epilogue=Epilogue("prelu", add=True))
-    found = Search(replace(CASE, layer=layer), devices.context())(0.0)
+    found = DeviceSearch(replace(CASE, layer=layer), devices.context())(0.0)
     assert found.tried >= 1 and found.front
-    device = Device.of(devices.context().devices[0])
+    device = DeviceInfo.of(devices.context().devices[0])
     wisdom.add(CASE, device, found.front, "2026-01-01")
     x = np.random.default_rng(0).integers(-8, 9, CASE.input_shape).astype("float32")
     w = np.random.default_rng(1).integers(-8, 9, (4, 4, 3, 3)).astype("float32")

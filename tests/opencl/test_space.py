@@ -7,12 +7,12 @@ import pytest
 
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidValue, Unsupported
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
-from winogen.opencl.scheme import PARAMETERS, Point
-from winogen.opencl.space import Points
+from winogen.opencl.scheme import PARAMETERS, DirectPoint
+from winogen.opencl.space import DirectSpace
 
-LARGE = Device(group=1024, items=(1024, 1024, 64), largest_buffer=1 << 31, memory_bytes=1 << 35)
+LARGE = DeviceInfo(group=1024, items=(1024, 1024, 64), largest_buffer=1 << 31, memory_bytes=1 << 35)
 
 
 def problem(weight=(4, 4, 3, 3), size=(6, 5), batch=1, layout="NHWC", **options):
@@ -27,13 +27,13 @@ VGG7 = problem((128, 128, 3, 3), (112, 112), padding=1)
 
 def test_a_point_of_the_source_costs_the_bytes_that_it_says():
     """Table 4 of the source, layer 7 of VGG: 41 x 41 tiles, of 9 windows each, 61,968,384 bytes."""
-    told = Point(5, 5, 11, 11, filters=4, windows=3, vector=4, chunk=36, local_chunks=8,
+    told = DirectPoint(5, 5, 11, 11, filters=4, windows=3, vector=4, chunk=36, local_chunks=8,
                  local_windows=3, pad=1, crop=1)  # fmt: skip
     work = direct_work(VGG7, told, LARGE)
     partial = next(one for one in work.arrays if one.name == "partial")
     assert partial.shape == (1, 1, 41 * 41, 9, 128, 8)
     assert partial.nbytes == 61_968_384
-    fewer = Point(**{**told.as_values(), "extra_height": 2, "extra_width": 2})
+    fewer = DirectPoint(**{**told.as_values(), "extra_height": 2, "extra_width": 2})
     less = direct_work(VGG7, fewer, LARGE)
     assert next(one for one in less.arrays if one.name == "partial").shape[2] == 38 * 38
     assert less.workspace_bytes < work.workspace_bytes
@@ -58,9 +58,9 @@ SMALL = {
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 def test_what_is_drawn_is_what_satisfies_the_constraints(layout):
     small = problem(padding=(1, 0), layout=layout)
-    points = Points(small, Device(), **SMALL)
+    points = DirectSpace(small, DeviceInfo(), **SMALL)
     every = itertools.product(*(points.ranges[name] for name in PARAMETERS))
-    wanted = {point for values in every if points.valid(point := Point(*values))}
+    wanted = {point for values in every if points.valid(point := DirectPoint(*values))}
     assert len(wanted) > 300
     assert set(points) == wanted
     assert points.count() == len(wanted)
@@ -84,7 +84,7 @@ CASES = [
 
 
 def draws(case, count):
-    points = Points(case, Device())
+    points = DirectSpace(case, DeviceInfo())
     random = Random(3)
     return points, [points.draw(random) for _ in range(count)]
 
@@ -107,7 +107,7 @@ def test_no_draw_of_many_is_invalid(case):
 def test_predicted_bytes_are_those_of_the_arrays(case):
     points, drawn = draws(case, 25)
     for point in drawn:
-        work = direct_work(case, point, Device())
+        work = direct_work(case, point, DeviceInfo())
         assert points.bytes_of(point) == sum(array.nbytes for array in work.arrays)
         for kernel in work.kernels:
             for items, group in zip(kernel.items, kernel.group):
@@ -117,25 +117,25 @@ def test_predicted_bytes_are_those_of_the_arrays(case):
 @pytest.mark.parametrize("case", CASES[:2])
 def test_every_constraint_excludes_points_that_cannot_be_built(case):
     """What one constraint forbids, building refuses, in its words."""
-    points = Points(case, Device())
+    points = DirectSpace(case, DeviceInfo())
     random, told = Random(2), set()
     for _ in range(1000):
         base = points.draw(random).as_values()
         name = random.choice(PARAMETERS)
-        point = Point(**{**base, name: random.choice(points.ranges[name])})
+        point = DirectPoint(**{**base, name: random.choice(points.ranges[name])})
         broken = points.broken(point)
         if broken:
             told |= {*broken}
             with pytest.raises(InvalidValue) as error:
-                direct_work(case, point, Device())
+                direct_work(case, point, DeviceInfo())
             assert any(why in str(error.value) for why in broken)
     assert {"windows leave no rest", "pieces are equal", "there is something to crop"} <= told
 
 
 def test_limits_of_the_device_are_constraints():
-    tight = Device(group=4, items=(4, 2, 1), largest_buffer=6000, memory_bytes=20_000, lanes=2)
+    tight = DeviceInfo(group=4, items=(4, 2, 1), largest_buffer=6000, memory_bytes=20_000, lanes=2)
     case = problem(padding=1)
-    points = Points(case, tight)
+    points = DirectSpace(case, tight)
     random = Random(4)
     for _ in range(200):
         point = points.draw(random)
@@ -147,11 +147,11 @@ def test_limits_of_the_device_are_constraints():
             high, wide, deep = kernel.group
             assert high <= 4 and wide <= 2 and high * wide * deep <= 4
     with pytest.raises(InvalidValue, match="leaves nothing"):
-        Points(case, Device(memory_bytes=1000)).draw(random)
+        DirectSpace(case, DeviceInfo(memory_bytes=1000)).draw(random)
 
 
 def test_a_divisor_is_decided_after_what_it_divides():
-    points = Points(VGG7, LARGE)
+    points = DirectSpace(VGG7, LARGE)
     before = points.dependencies
     assert before["windows"] == {"tile_height", "tile_width"}
     assert before["tile_height"] == {"extra_height"}
@@ -166,10 +166,11 @@ def test_a_divisor_is_decided_after_what_it_divides():
 
 def test_names_and_layers_that_do_not_apply_are_refused():
     with pytest.raises(InvalidValue, match="range: got 'tile'; allowed: tile_height, "):
-        Points(CASES[0], Device(), tile=(3,))
+        DirectSpace(CASES[0], DeviceInfo(), tile=(3,))
     with pytest.raises(Unsupported, match="dtype: got float64; allowed on devices"):
-        Points(problem(dtype="float64"), Device())
+        DirectSpace(problem(dtype="float64"), DeviceInfo())
     with pytest.raises(Unsupported, match="layers of 1 or 2 axes"):
-        Points(
-            Layer.of((2, 2, 3, 3, 3), "float32", layout="NCDHW").problem((1, 2, 5, 5, 5)), Device()
+        DirectSpace(
+            Layer.of((2, 2, 3, 3, 3), "float32", layout="NCDHW").problem((1, 2, 5, 5, 5)),
+            DeviceInfo(),
         )

@@ -6,7 +6,7 @@ from opencl import kernels, webgpu
 
 from winogen.codegen.devices.expressions import Id, Number
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Array, Kernel, Store, Work
+from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceWork, Store
 from winogen.errors import Unsupported
 
 
@@ -31,8 +31,8 @@ def test_what_it_does_not_have_is_said():
     work, _, _ = kernels.vectors(8)
     with pytest.raises(Unsupported, match="vectors of WGSL: got 8 lanes; allowed: at most 4"):
         render(work, "wgsl")
-    y = Array("y", (1 << 20,), "float32", "output")
+    y = DeviceArray("y", (1 << 20,), "float32", "output")
     store = Store("y", Id("global", 0), Number(1.0))
-    kernel = Kernel("fill", "y = 1.", (), (y,), (1 << 20, 1, 1), (8, 1, 1), (store,))
+    kernel = DeviceKernel("fill", "y = 1.", (), (y,), (1 << 20, 1, 1), (8, 1, 1), (store,))
     with pytest.raises(Unsupported, match="groups of fill along x: got 131072 in WGSL"):
-        render(Work((), (kernel,)), "wgsl")
+        render(DeviceWork((), (kernel,)), "wgsl")

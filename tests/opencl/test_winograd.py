@@ -12,13 +12,13 @@ from opencl import devices
 from opencl.problems import Case, case_of, close
 
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Array, Work
+from winogen.codegen.devices.statements import DeviceArray, DeviceWork
 from winogen.codegen.transforms import load
 from winogen.opencl import counting, cuts
 from winogen.opencl.choice import _tiled_error
 from winogen.opencl.cuts import Buffers, Parameters
-from winogen.opencl.devices import Device
-from winogen.opencl.tiles import Tiles
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.tiles import TileGrid
 from winogen.opencl.winograd import mcmr_work, pack_filters
 
 # Vectors, stages, chains that end within the channels, and one kernel for all.
@@ -95,7 +95,7 @@ def check_random(seed):
     )
     transforms = tiled(case, tile)
     cut = allowed(rng.choice(CUTS), planar)
-    tiles, device = Tiles(problem, *transforms), Device()
+    tiles, device = TileGrid(problem, *transforms), DeviceInfo()
     if cut.problems(tiles, device):
         cut = replace(cut, fused=False)
     work = mcmr_work(problem, transforms, cut, case.bias)
@@ -129,9 +129,9 @@ def test_filters_are_rounded_once(m, r, tag):
     )
     stride = transform.stride
     case = Case((5, 3, r, r), (1, 20, 20), options=dict(stride=stride))
-    tiles = Tiles(case.problem, transform, transform)
-    packed = Array("packed", (tiles.positions, 1, 4, 6), "float32", "packed")
-    work = Work((pack_filters(tiles, packed, True, 8),), ())
+    tiles = TileGrid(case.problem, transform, transform)
+    packed = DeviceArray("packed", (tiles.positions, 1, 4, 6), "float32", "packed")
+    work = DeviceWork((pack_filters(tiles, packed, True, 8),), ())
     weights = case.arrays(3)["weights"]
     found = devices.run(render(work, "opencl"), work, {"weights": weights})["packed"]
     g = [[Fraction(float(x)) if not isinstance(x, Fraction) else x for x in row]
@@ -150,8 +150,8 @@ def test_filters_are_rounded_once(m, r, tag):
 def test_demands_are_those_of_the_kernels(layout, cut):
     """What is predicted without making kernels is what is counted in them."""
     case = Case((12, 9, 3, 3), (2, 20, 21), bias=False, options=dict(layout=layout))
-    cut, device = allowed(cut, layout == "NCHW"), Device(vector=4)
-    tiles = Tiles(case.problem, *tiled(case, (4, 2)))
+    cut, device = allowed(cut, layout == "NCHW"), DeviceInfo(vector=4)
+    tiles = TileGrid(case.problem, *tiled(case, (4, 2)))
     work = mcmr_work(case.problem, (tiles.height, tiles.width), cut)
     quick, counted = cuts.demands(tiles, cut, device), counting.demands(work, device)
     assert len(quick) == len(counted)
@@ -162,10 +162,12 @@ def test_demands_are_those_of_the_kernels(layout, cut):
 
 
 def test_a_cut_says_what_is_wrong_with_it():
-    tiles = Tiles(Case((8, 8, 3, 3), (1, 9, 9)).problem, load(2, 3), load(2, 3))
-    wrong = Parameters(3, 6, 4, (64, 64), staged=2, depth=3, items=512).problems(tiles, Device())
+    tiles = TileGrid(Case((8, 8, 3, 3), (1, 9, 9)).problem, load(2, 3), load(2, 3))
+    wrong = Parameters(3, 6, 4, (64, 64), staged=2, depth=3, items=512).problems(
+        tiles, DeviceInfo()
+    )
     assert len(wrong) == 5 and prod(map(len, wrong))
     assert wrong[0] == "tiles are a multiple of vector"
     assert "a group has at most 256 items" in wrong
     much = Parameters(8, 8, 4, (16, 16), staged=64)
-    assert much.problems(tiles, Device()) == ["a group shares at most 32768 bytes"]
+    assert much.problems(tiles, DeviceInfo()) == ["a group shares at most 32768 bytes"]

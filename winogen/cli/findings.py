@@ -230,7 +230,7 @@ def _packages() -> Iterator[Finding]:
 
 def _devices() -> Iterator[Finding]:
     from winogen.extras import MissingPackage
-    from winogen.opencl.devices import CURE, Device, devices
+    from winogen.opencl.devices import CURE, DeviceInfo, devices
 
     try:
         found = devices()
@@ -240,7 +240,7 @@ def _devices() -> Iterator[Finding]:
         return
     if not found:
         yield Finding("OpenCL", "no device", "absent", CURE)
-    for one in map(Device.of, found):
+    for one in map(DeviceInfo.of, found):
         yield Finding("OpenCL", f"{one}; {one.driver}")
 
 

@@ -12,8 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from winogen.conv.problem import Problem
-    from winogen.opencl.choice import Candidate
-    from winogen.opencl.search import Found
+    from winogen.opencl.choice import DeviceCandidate
+    from winogen.opencl.search import Findings
 
 SECONDS = 60.0  # for a layer
 
@@ -25,7 +25,7 @@ class Tuned:
     name: str
     layout: str
     problem: Problem
-    found: Found
+    found: Findings
 
 
 def tune(
@@ -37,7 +37,7 @@ def tune(
     """
     from winogen.errors import InvalidValue
     from winogen.opencl import wisdom
-    from winogen.opencl.devices import Device, context_of
+    from winogen.opencl.devices import DeviceInfo, context_of
     from winogen.progress import counting
     from winogen.tuning.chosen import chosen_layers
 
@@ -46,7 +46,7 @@ def tune(
         raise InvalidValue("WINOGEN_WISDOM: got '0'; allowed: a file, or nothing, to tune")
     wisdom.check_writable(where)
     context = context_of()
-    device = Device.of(context.devices[0])
+    device = DeviceInfo.of(context.devices[0])
     chosen = [one for one in chosen_layers(layers, only) if not one.transposed and one.rank < 3]
     if not chosen:
         raise InvalidValue(
@@ -68,13 +68,15 @@ def tune(
     return tuned, where, str(device)
 
 
-def _search(problem: Problem, context: Any, seconds: float, say: Any) -> Found:
-    from winogen.opencl.search import Search, results_at
+def _search(problem: Problem, context: Any, seconds: float, say: Any) -> Findings:
+    from winogen.opencl.search import DeviceSearch, results_at
     from winogen.toolchain.cache import cache_dir
 
     results = results_at(cache_dir() / "opencl_measured.jsonl")
     try:
-        search = Search(problem, context, results, progress=lambda stage, done, of: say(stage))
+        search = DeviceSearch(
+            problem, context, results, progress=lambda stage, done, of: say(stage)
+        )
         return search(seconds)
     finally:
         results.close()
@@ -117,7 +119,7 @@ def show(tuned: list[Tuned], where: Path, device: str) -> None:
     typer.echo(f"{count} candidates measured; kept in {where}")
 
 
-def _row(candidate: Candidate) -> dict[str, Any]:
+def _row(candidate: DeviceCandidate) -> dict[str, Any]:
     return {
         "seconds": candidate.seconds,
         "workspace_bytes": candidate.workspace_bytes,
@@ -126,21 +128,21 @@ def _row(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def describe(candidate: Candidate) -> str:
+def describe(candidate: DeviceCandidate) -> str:
     """Return a candidate in one line.
 
     >>> from winogen.conv.problem import Layer
     >>> from winogen.opencl.choice import direct_candidate
-    >>> from winogen.opencl.devices import Device
-    >>> from winogen.opencl.scheme import Point
+    >>> from winogen.opencl.devices import DeviceInfo
+    >>> from winogen.opencl.scheme import DirectPoint
     >>> layer = Layer.of((4, 4, 3, 3), "float32", layout="NHWC")
-    >>> point = Point(3, 3, filters=4, vector=4, chunk=9)
-    >>> describe(direct_candidate(layer.problem((1, 6, 6, 4)), point, Device()))
+    >>> point = DirectPoint(3, 3, filters=4, vector=4, chunk=9)
+    >>> describe(direct_candidate(layer.problem((1, 6, 6, 4)), point, DeviceInfo()))
     'direct, θ 3x3, ρ 0x0, κ 4, σ 1, ω 36, v 4, local 1x1'
     """
-    from winogen.opencl.scheme import Point
+    from winogen.opencl.scheme import DirectPoint
 
-    if isinstance(candidate.parameters, Point):
+    if isinstance(candidate.parameters, DirectPoint):
         return f"{candidate.algorithm}, {candidate.parameters}"
     cut, tile = candidate.parameters, candidate.tile or ()
     parts = [f"{candidate.algorithm} {'x'.join(map(str, tile))} {candidate.tag}".rstrip()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from winogen.lazy import attribute_of
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
-    from winogen.opencl.devices import Device as Device
+    from winogen.opencl.devices import DeviceInfo as DeviceInfo
     from winogen.opencl.layer import Conv2d as Conv2d
     from winogen.opencl.plan import DevicePlan as DevicePlan
 

@@ -13,7 +13,7 @@ from itertools import islice, product
 from math import prod
 from typing import Any
 
-from winogen.codegen.devices.statements import Array, Work
+from winogen.codegen.devices.statements import DeviceArray, DeviceWork
 from winogen.codegen.transform import Transform
 from winogen.conv.candidates import is_winograd_worth_it, tilings
 from winogen.conv.choice import Choice, transform_of
@@ -22,12 +22,12 @@ from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
 from winogen.opencl import counting, cuts
-from winogen.opencl.counting import Rates
+from winogen.opencl.counting import DeviceRates
 from winogen.opencl.cuts import Buffers, Parameters
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
-from winogen.opencl.scheme import Point
-from winogen.opencl.tiles import Tiles
+from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.tiles import TileGrid
 from winogen.opencl.usual import usual
 from winogen.opencl.winograd import arrays_of, mcmr_work
 from winogen.program.summation import PROGRAM
@@ -44,24 +44,24 @@ _MOST_NUMBERS = 2**31 - 1  # of an array, whose indices have 32 bits
 
 
 @dataclass(frozen=True)
-class Candidate:
+class DeviceCandidate:
     """One way to compute a problem on a device."""
 
     algorithm: str
     seconds: float  # predicted
     multiplications: int
     workspace_bytes: int
-    parameters: Parameters | Point
-    arrays: tuple[Array, ...] = field(repr=False)  # packed, and the workspace
+    parameters: Parameters | DirectPoint
+    arrays: tuple[DeviceArray, ...] = field(repr=False)  # packed, and the workspace
     tile: tuple[int, int] | None = None
     points: tuple[Points | None, ...] = ()
     transforms: tuple[Transform, Transform] | None = field(default=None, repr=False)
     error: float | None = None  # predicted; None: see `predicted_error`
     measured: bool = False  # whether `winogen tune` found it on the device
 
-    def work(self, problem: Problem, device: Device, bias: bool = False) -> Work:
+    def work(self, problem: Problem, device: DeviceInfo, bias: bool = False) -> DeviceWork:
         """Return the kernels. ``bias``: whether a call brings one."""
-        if isinstance(self.parameters, Point):
+        if isinstance(self.parameters, DirectPoint):
             return direct_work(problem, self.parameters, device, bias=bias)
         assert self.transforms is not None
         return mcmr_work(problem, self.transforms, self.parameters, bias)
@@ -71,7 +71,7 @@ class Candidate:
         """Bytes of what it takes besides the arrays of a call: packed weights and workspace."""
         return sum(one.nbytes for one in self.arrays)
 
-    def measured_as(self, seconds: float) -> Candidate:
+    def measured_as(self, seconds: float) -> DeviceCandidate:
         """Return the same with the time that it took on the device."""
         return replace(self, seconds=seconds, measured=True)
 
@@ -85,10 +85,10 @@ class Candidate:
 def choose(
     problem: Problem,
     request: Request,
-    device: Device,
-    rates: Rates,
-    measured: Sequence[Candidate] = (),
-) -> list[Candidate]:
+    device: DeviceInfo,
+    rates: DeviceRates,
+    measured: Sequence[DeviceCandidate] = (),
+) -> list[DeviceCandidate]:
     """Return the ways to compute a problem, the one that runs first, the others by time.
 
     The first is the fastest within the tolerance, as `winogen.conv.tolerance.Tolerance` has it.
@@ -109,13 +109,13 @@ def choose(
             f"workspace_limit: got {limit}; allowed: at least {least} bytes for this problem "
             "and algorithm"
         )
-    best: dict[Any, Candidate] = {}  # of those that differ in how kernels are cut alone
+    best: dict[Any, DeviceCandidate] = {}  # of those that differ in how kernels are cut alone
     for one in fitting:
         if limit is None or one.workspace_bytes <= limit:
             best.setdefault((one.algorithm, one.tile, one.points), one)
     ways = list(best.values())
 
-    def error(one: Candidate) -> float:
+    def error(one: DeviceCandidate) -> float:
         return predicted_error(problem, one)
 
     chosen = ways[0]
@@ -126,7 +126,7 @@ def choose(
     return [replace(one, error=error(one)) for one in ranked]
 
 
-def _is_asked_for(problem: Problem, one: Candidate, request: Request) -> bool:
+def _is_asked_for(problem: Problem, one: DeviceCandidate, request: Request) -> bool:
     """Whether a measured candidate answers a request that leaves all but an algorithm open."""
     limit, rule = request.workspace_limit, Tolerance.of(problem.layer, request.tolerance)
     return (
@@ -138,11 +138,11 @@ def _is_asked_for(problem: Problem, one: Candidate, request: Request) -> bool:
     )
 
 
-def predicted_error(problem: Problem, candidate: Candidate) -> float:
+def predicted_error(problem: Problem, candidate: DeviceCandidate) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
     layer = problem.layer
     channels = layer.channels // layer.groups
-    if isinstance(candidate.parameters, Point):
+    if isinstance(candidate.parameters, DirectPoint):
         point = candidate.parameters
         return _direct_error(layer.dtype, prod(layer.weight_shape[1:]), point.chunk * point.vector)
     assert candidate.transforms is not None
@@ -186,9 +186,9 @@ def _direct_error(dtype: str, terms: int, chunk: int) -> float:
 
 
 def _candidates(
-    problem: Problem, request: Request, device: Device, rates: Rates
-) -> list[Candidate]:
-    asked, found = request.algorithm, list[Candidate]()
+    problem: Problem, request: Request, device: DeviceInfo, rates: DeviceRates
+) -> list[DeviceCandidate]:
+    asked, found = request.algorithm, list[DeviceCandidate]()
     if asked in ("auto", "direct"):
         found += direct(problem, device, rates)
     layer = problem.layer
@@ -199,7 +199,7 @@ def _candidates(
     return found
 
 
-def direct(problem: Problem, device: Device, rates: Rates) -> list[Candidate]:
+def direct(problem: Problem, device: DeviceInfo, rates: DeviceRates) -> list[DeviceCandidate]:
     """Return direct convolution at points that are usually good.
 
     Half of them sum a window at once, which needs no memory besides the call's arrays.
@@ -209,14 +209,14 @@ def direct(problem: Problem, device: Device, rates: Rates) -> list[Candidate]:
 
 
 def direct_candidate(
-    problem: Problem, point: Point, device: Device, rates: Rates | None = None
-) -> Candidate:
+    problem: Problem, point: DirectPoint, device: DeviceInfo, rates: DeviceRates | None = None
+) -> DeviceCandidate:
     """Return direct convolution at a point; without ``rates`` its time is not predicted.
 
     Raises InvalidValue for a point that the problem or the device does not allow.
     """
     work = direct_work(problem, point, device)
-    return Candidate(
+    return DeviceCandidate(
         "direct",
         0.0 if rates is None else counting.seconds(work, device, rates),
         problem.direct_multiplications,
@@ -226,7 +226,9 @@ def direct_candidate(
     )
 
 
-def tiled(problem: Problem, request: Request, device: Device, rates: Rates) -> list[Candidate]:
+def tiled(
+    problem: Problem, request: Request, device: DeviceInfo, rates: DeviceRates
+) -> list[DeviceCandidate]:
     """Return Winograd's ways: every tile that the request leaves open, each cut in some ways, and
     those that are fastest so far in all.
 
@@ -253,8 +255,8 @@ def tiled_candidate(
     cut: Parameters,
     tile: tuple[int, int],
     points: tuple[Points | None, ...],
-    device: Device,
-) -> Candidate:
+    device: DeviceInfo,
+) -> DeviceCandidate:
     """Return Winograd's way with these parameters, whose time is not predicted.
 
     Raises InvalidValue for parameters that the problem or the device does not allow.
@@ -273,21 +275,21 @@ class _Tiling:
         self.tile = choice.tile[0], choice.tile[1]
         self.points = choice.points
         self.transforms = _transforms(problem, choice)
-        self.tiles = Tiles(problem, *self.transforms)
+        self.tiles = TileGrid(problem, *self.transforms)
 
     def candidates(
-        self, device: Device, rates: Rates, most: int | None = None
-    ) -> Iterator[Candidate]:
+        self, device: DeviceInfo, rates: DeviceRates, most: int | None = None
+    ) -> Iterator[DeviceCandidate]:
         """Yield it cut in so many ways of products, and as many with one kernel; None: in all."""
         for every in (_cuts(self.tiles, device), _fused_cuts(self.tiles, device)):
             for cut in islice(every, most):
                 needed = cuts.demands(self.tiles, cut, device)
                 yield self.candidate(cut, sum(one.seconds(device, rates) for one in needed))
 
-    def candidate(self, cut: Parameters, seconds: float) -> Candidate:
+    def candidate(self, cut: Parameters, seconds: float) -> DeviceCandidate:
         """Return it cut in one way, and how long that takes."""
         tiles, layer, buffers = self.tiles, self.tiles.problem.layer, Buffers.of(self.tiles, cut)
-        return Candidate(
+        return DeviceCandidate(
             "mcmr",
             seconds,
             tiles.count * tiles.positions * layer.channels * layer.filters // layer.groups,
@@ -312,7 +314,7 @@ def _transforms(problem: Problem, choice: Choice) -> tuple[Transform, Transform]
     return height, width
 
 
-def _cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
+def _cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
     """Yield ways to cut products that a device has room for, the usual one first."""
     layer = tiles.problem.layer
     planar = layer.planar
@@ -331,7 +333,7 @@ def _cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
             yield cut
 
 
-def _fused_cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
+def _fused_cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
     """Yield ways to compute all in one kernel, where a group has room for the tiles."""
     layer = tiles.problem.layer
     filters = layer.filters // layer.groups
@@ -344,7 +346,7 @@ def _fused_cuts(tiles: Tiles, device: Device) -> Iterator[Parameters]:
             yield cut
 
 
-def _vector(device: Device, count: int) -> int:
+def _vector(device: DeviceInfo, count: int) -> int:
     """The lanes of vectors of so many neighbours."""
     vector = device.vector if device.vector > 1 else 4
     while vector > 1 and vector >= 2 * count:
@@ -352,24 +354,24 @@ def _vector(device: Device, count: int) -> int:
     return vector
 
 
-def _items(device: Device) -> int:
+def _items(device: DeviceInfo) -> int:
     """Work-items of a group that transforms."""
     return min(64, device.group, *device.items[:2])
 
 
-def _seconds(one: Candidate) -> float:
+def _seconds(one: DeviceCandidate) -> float:
     return one.seconds
 
 
-def _arrays(problem: Problem, one: Candidate) -> tuple[Array, ...]:
+def _arrays(problem: Problem, one: DeviceCandidate) -> tuple[DeviceArray, ...]:
     return (*arrays_of(problem), *one.arrays)
 
 
-def _bytes(arrays: tuple[Array, ...]) -> int:
+def _bytes(arrays: tuple[DeviceArray, ...]) -> int:
     return sum(one.nbytes for one in arrays)
 
 
-def _has_room(arrays: tuple[Array, ...], device: Device) -> bool:
+def _has_room(arrays: tuple[DeviceArray, ...], device: DeviceInfo) -> bool:
     fits = max(one.nbytes for one in arrays) <= device.largest_buffer
     return (
         fits
@@ -378,7 +380,7 @@ def _has_room(arrays: tuple[Array, ...], device: Device) -> bool:
     )
 
 
-def _check_room(problem: Problem, arrays: tuple[Array, ...], device: Device) -> None:
+def _check_room(problem: Problem, arrays: tuple[DeviceArray, ...], device: DeviceInfo) -> None:
     """Raise InvalidValue where a device has no room for arrays."""
     if not _has_room(arrays, device):
         largest = max(one.nbytes for one in arrays)

@@ -10,7 +10,7 @@ from winogen.opencl.indices import equal, names_in
 
 
 @dataclass(frozen=True)
-class Condition:
+class PointCondition:
     """Something that has to be true of parameters.
 
     A divisor follows from what it divides: ``follows`` are names whose values are best decided
@@ -41,26 +41,26 @@ class Condition:
         return bool(self.holds.value) if isinstance(self.holds, Number) else None
 
 
-def divisible(length: Expr, size: Expr, why: str) -> Condition:
+def divisible(length: Expr, size: Expr, why: str) -> PointCondition:
     """Return the condition that a size is at least 1 and divides a length."""
     above, below = names_in(length), names_in(size)
     if isinstance(size, Number) and size.value < 1:
-        return Condition(why, Number(0))
+        return PointCondition(why, Number(0))
     rest = Number(0) if length == size else length % size
     holds = (size >= 1) & equal(rest, 0)
-    return Condition(why, holds, above - below, below)
+    return PointCondition(why, holds, above - below, below)
 
 
-def at_least(value: Expr | int, limit: Expr | int, why: str) -> Condition:
+def at_least(value: Expr | int, limit: Expr | int, why: str) -> PointCondition:
     """Return the condition that a value does not fall below a limit."""
-    return Condition(why, Number(0) + value >= limit)
+    return PointCondition(why, Number(0) + value >= limit)
 
 
-def at_most(value: Expr | int, limit: Expr | int, why: str) -> Condition:
+def at_most(value: Expr | int, limit: Expr | int, why: str) -> PointCondition:
     """Return the condition that a value does not exceed a limit."""
-    return Condition(why, Number(0) + value <= limit)
+    return PointCondition(why, Number(0) + value <= limit)
 
 
-def same(value: Expr, other: Expr, why: str) -> Condition:
+def same(value: Expr, other: Expr, why: str) -> PointCondition:
     """Return the condition that two are equal."""
-    return Condition(why, Number(1) if value == other else equal(value, other))
+    return PointCondition(why, Number(1) if value == other else equal(value, other))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.codegen.devices.expressions import Expr, Name, Number, expr, total
-from winogen.opencl.conditions import Condition, at_most
-from winogen.opencl.devices import Device
+from winogen.opencl.conditions import PointCondition, at_most
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.indices import names_in
-from winogen.opencl.maps import View, Zip
+from winogen.opencl.maps import IndexView, Zip
 
 # Numbers that an item may keep for itself: more of them leave the registers of every device.
 MOST_PRIVATE = 128
@@ -31,19 +31,19 @@ class Collector:
     Where parameters are numbers, a condition that does not hold raises InvalidValue at once.
     """
 
-    device: Device
-    conditions: list[Condition] = field(default_factory=list)
+    device: DeviceInfo
+    conditions: list[PointCondition] = field(default_factory=list)
     facts: dict[str, Expr] = field(default_factory=dict)  # names of lengths -> what they are
     buffers: dict[str, Expr] = field(default_factory=dict)  # name -> bytes; 0 where it vanishes
 
-    def ask(self, *conditions: Condition) -> None:
+    def ask(self, *conditions: PointCondition) -> None:
         """Take down conditions."""
         for one in conditions:
             one.check()
             if one.decided is None and one not in self.conditions:
                 self.conditions.append(one)
 
-    def take(self, *views: View | Zip) -> None:
+    def take(self, *views: IndexView | Zip) -> None:
         """Take down the conditions of views."""
         for view in views:
             self.ask(*view.conditions)
@@ -55,7 +55,7 @@ class Collector:
         self.facts[name] = length
         return Name(name)
 
-    def called(self, view: View, axis: int, name: str) -> View:
+    def called(self, view: IndexView, axis: int, name: str) -> IndexView:
         """Give the length of an axis of a view a name where it is open."""
         return view.called(axis, self.name(name, view.lengths[axis]))
 
@@ -105,7 +105,7 @@ def parameters_of(
 
 
 def dependencies(
-    conditions: Iterable[Condition], facts: Mapping[str, Expr], parameters: frozenset[str]
+    conditions: Iterable[PointCondition], facts: Mapping[str, Expr], parameters: frozenset[str]
 ) -> dict[str, frozenset[str]]:
     """Return for each parameter those that are best decided before it.
 

@@ -12,8 +12,8 @@ from math import prod
 
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Expr,
+    FunctionCall,
     Lane,
     Load,
     Number,
@@ -24,20 +24,20 @@ from winogen.codegen.devices.expressions import (
 from winogen.codegen.devices.statements import (
     Assign,
     Declare,
+    DeviceKernel,
+    DeviceWork,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Statement,
     Store,
-    Transform,
-    Work,
+    TransformCall,
 )
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 
 
 @dataclass(frozen=True)
-class Rates:
+class DeviceRates:
     """What a device does in a second, as measured there: see `winogen.opencl.rates`."""
 
     operations: float  # on single numbers: a multiply-add is one
@@ -47,7 +47,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Demand:
+class KernelDemand:
     """What one launch of a kernel demands."""
 
     operations: float  # on single numbers, of all work-items
@@ -57,7 +57,9 @@ class Demand:
     items: int  # of a group
 
     @classmethod
-    def of(cls, kernel: Kernel, programs: Mapping[str, int], device: Device) -> Demand:
+    def of(
+        cls, kernel: DeviceKernel, programs: Mapping[str, int], device: DeviceInfo
+    ) -> KernelDemand:
         """Count those of a kernel on a device.
 
         Arithmetic of reals counts, and what reads and writes arrays that others see. A vector that
@@ -70,7 +72,7 @@ class Demand:
         size = sum(one.nbytes for one in arrays)
         return cls(each * prod(kernel.items), size, size, groups, prod(kernel.group))
 
-    def seconds(self, device: Device, rates: Rates) -> float:
+    def seconds(self, device: DeviceInfo, rates: DeviceRates) -> float:
         """Return how long it takes: to compute or to move bytes, whichever is longer.
 
         What fits into the device's cache is there already.
@@ -83,16 +85,16 @@ class Demand:
         return rates.launch + max(self.operations * idle / rates.operations, moving)
 
 
-def demands(work: Work, device: Device) -> list[Demand]:
+def demands(work: DeviceWork, device: DeviceInfo) -> list[KernelDemand]:
     """Return what each kernel of a call demands."""
     programs = {
         one.name: one.program.counts().instructions * whole(one.lanes, device.vector)
         for one in work.routines
     }
-    return [Demand.of(kernel, programs, device) for kernel in work.kernels]
+    return [KernelDemand.of(kernel, programs, device) for kernel in work.kernels]
 
 
-def seconds(work: Work, device: Device, rates: Rates) -> float:
+def seconds(work: DeviceWork, device: DeviceInfo, rates: DeviceRates) -> float:
     """Return how long a call of a work is predicted to take."""
     return sum(one.seconds(device, rates) for one in demands(work, device))
 
@@ -118,11 +120,11 @@ class _Counter:
                 return 0.0
             case Store():
                 return self.expression(one.value) + whole(one.value.lanes, self.vector)
-            case Loop():
+            case ForLoop():
                 return _times(one) * self.statements(one.body)
             case If():
                 return self.statements(one.body) + self.statements(one.otherwise)
-            case Transform():
+            case TransformCall():
                 return float(self.programs[one.function])
             case _:
                 return 0.0
@@ -137,11 +139,11 @@ class _Counter:
                 return self.expression(one.value)
             case Vector():
                 return sum(map(self.expression, one.parts))
-            case Binary() | Call() | Select() if not one.real:
+            case Binary() | FunctionCall() | Select() if not one.real:
                 return 0.0
             case Binary():
                 inside = self.expression(one.left) + self.expression(one.right)
-            case Call():
+            case FunctionCall():
                 inside = sum(map(self.expression, one.arguments))
             case Select():
                 inside = sum(map(self.expression, (one.condition, one.yes, one.no)))
@@ -150,7 +152,7 @@ class _Counter:
         return inside + whole(one.lanes, self.vector)
 
 
-def _times(loop: Loop) -> int:
+def _times(loop: ForLoop) -> int:
     """How often a loop runs, and where the first differs from item to item, at most."""
     step = loop.step.value if isinstance(loop.step, Number) else 1
     match loop.start, loop.stop:

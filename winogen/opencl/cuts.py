@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from winogen.codegen.devices.statements import Array
+from winogen.codegen.devices.statements import DeviceArray
 from winogen.codegen.transform import Transform
-from winogen.opencl.counting import Demand, whole
-from winogen.opencl.devices import Device
-from winogen.opencl.product import Block
-from winogen.opencl.tiles import Tiles, padded
+from winogen.opencl.counting import KernelDemand, whole
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.product import ProductBlock
+from winogen.opencl.tiles import TileGrid, padded
 from winogen.opencl.transforming import spread
 
 
@@ -31,12 +31,14 @@ class Parameters:
     tiles_in_lanes: bool = False  # whether one that transforms has a vector of them, in NCHW
     fused: bool = False  # whether one kernel does it all, which has no ``staged`` and no ``depth``
 
-    def block(self, planar: bool) -> Block:
+    def block(self, planar: bool) -> ProductBlock:
         """How products are cut."""
         rows, columns = (self.filters, self.tiles) if planar else (self.tiles, self.filters)
-        return Block(rows, columns // self.vector, self.vector, self.group, self.staged, self.depth)
+        return ProductBlock(
+            rows, columns // self.vector, self.vector, self.group, self.staged, self.depth
+        )
 
-    def problems(self, tiles: Tiles, device: Device) -> list[str]:
+    def problems(self, tiles: TileGrid, device: DeviceInfo) -> list[str]:
         """Return what is wrong with them on a device, in words; nothing if they are fine."""
         planar = tiles.problem.layer.planar
         lanes = "tiles" if planar else "filters"
@@ -64,12 +66,12 @@ class Parameters:
 class Buffers(NamedTuple):
     """What kernels of a problem keep between them; None: nothing, as one kernel does it all."""
 
-    packed: Array
-    tiles: Array | None = None
-    sums: Array | None = None
+    packed: DeviceArray
+    tiles: DeviceArray | None = None
+    sums: DeviceArray | None = None
 
     @classmethod
-    def of(cls, tiles: Tiles, parameters: Parameters) -> Buffers:
+    def of(cls, tiles: TileGrid, parameters: Parameters) -> Buffers:
         """Return those of a problem, with rows and columns that make up whole blocks.
 
         In NHWC: packed filters (positions, groups, channels, filters), tiles (…, tiles, channels)
@@ -80,7 +82,7 @@ class Buffers(NamedTuple):
         lead = tiles.positions, layer.groups
         channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
         if parameters.fused:
-            return cls(Array("packed", (*lead, channels, filters), "float32", "packed"))
+            return cls(DeviceArray("packed", (*lead, channels, filters), "float32", "packed"))
         tall, wide = parameters.block(planar).tile
         terms = padded(channels, parameters.vector)
         if planar:
@@ -91,9 +93,9 @@ class Buffers(NamedTuple):
             shapes = (channels, room[1]), (room[0], terms), room
         packed, transformed, sums = ((*lead, *shape) for shape in shapes)
         return cls(
-            Array("packed", packed, "float32", "packed"),
-            Array("tiles", transformed, "float32", "workspace"),
-            Array("sums", sums, "float32", "workspace"),
+            DeviceArray("packed", packed, "float32", "packed"),
+            DeviceArray("tiles", transformed, "float32", "workspace"),
+            DeviceArray("sums", sums, "float32", "workspace"),
         )
 
     @property
@@ -109,7 +111,7 @@ def lanes_of(parameters: Parameters, planar: bool, count: int) -> int:
     return parameters.vector if count % parameters.vector == 0 else 1
 
 
-def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand]:
+def demands(tiles: TileGrid, parameters: Parameters, device: DeviceInfo) -> list[KernelDemand]:
     """Return what each kernel of a call demands, without making them.
 
     `counting.demands` says nearly the same of the kernels when they are made, which takes longer.
@@ -144,7 +146,7 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
         size = input_bytes + buffers.packed.nbytes + output_bytes
         # Every group reads all filters.
         moved = size + (blocks // layer.groups - 1) * buffers.packed.nbytes
-        return [Demand(blocks * (into + out), moved, size, blocks, items)]
+        return [KernelDemand(blocks * (into + out), moved, size, blocks, items)]
     assert buffers.tiles is not None and buffers.sums is not None
     *_, across, along = buffers.tiles.shape
     first = along // in_lanes
@@ -155,9 +157,9 @@ def demands(tiles: Tiles, parameters: Parameters, device: Device) -> list[Demand
     outputs = _transforming(*counts, layer.groups, parameters.items, scatter)
     sizes = input_bytes + buffers.tiles.nbytes, buffers.sums.nbytes + output_bytes
     return [
-        Demand(inputs[0], sizes[0], sizes[0], *inputs[1:]),
+        KernelDemand(inputs[0], sizes[0], sizes[0], *inputs[1:]),
         _product(buffers, parameters.block(planar), channels, device),
-        Demand(outputs[0], sizes[1], sizes[1], *outputs[1:]),
+        KernelDemand(outputs[0], sizes[1], sizes[1], *outputs[1:]),
     ]
 
 
@@ -189,7 +191,7 @@ def _scattered(height: Transform, width: Transform) -> int:
     return height.products * width.products + out + height.m * width.m
 
 
-def _product(buffers: Buffers, block: Block, terms: int, device: Device) -> Demand:
+def _product(buffers: Buffers, block: ProductBlock, terms: int, device: DeviceInfo) -> KernelDemand:
     """What the products of all positions demand."""
     assert buffers.tiles is not None and buffers.sums is not None
     positions, groups, rows, columns = buffers.sums.shape
@@ -204,10 +206,10 @@ def _product(buffers: Buffers, block: Block, terms: int, device: Device) -> Dema
     if block.staged:
         each += 2 * lanes * _copied(block, terms)
     size = sum(one.nbytes for one in buffers if one is not None)
-    return Demand(count * items * each, size, size, count, items)
+    return KernelDemand(count * items * each, size, size, count, items)
 
 
-def _copied(block: Block, terms: int) -> int:
+def _copied(block: ProductBlock, terms: int) -> int:
     """Vectors that an item copies to the memory of its group."""
     items = block.group[0] * block.group[1]
     tall, wide = block.tile

@@ -17,13 +17,13 @@ class NoDevice(Unsupported):
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceInfo:
     """The limits of a device, and what its numbers and vectors are like.
 
     The defaults are what nearly every device has: kernels for a device that is not here keep to
     them.
 
-    >>> Device().group, Device().local_bytes
+    >>> DeviceInfo().group, DeviceInfo().local_bytes
     (256, 32768)
     """
 
@@ -44,7 +44,7 @@ class Device:
     half: bool = False  # whether it computes in float16
 
     @classmethod
-    def of(cls, device: Any) -> Device:
+    def of(cls, device: Any) -> DeviceInfo:
         """Return what a `pyopencl.Device` tells of itself."""
         cl = platform()
         kinds = cl.device_type

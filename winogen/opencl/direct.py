@@ -13,30 +13,32 @@ from math import prod
 
 from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceWork,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Statement,
     Store,
-    Work,
 )
 from winogen.conv.problem import Problem, plane_of
 from winogen.opencl.constraints import Collector
-from winogen.opencl.devices import Device
-from winogen.opencl.epilogue import Finish
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.lets import Lets, chosen
-from winogen.opencl.maps import View
-from winogen.opencl.scheme import Point, Scheme, numbers, scheme
+from winogen.opencl.maps import IndexView
+from winogen.opencl.scheme import DirectPoint, Scheme, numbers, scheme
 from winogen.opencl.windows import WindowSums
 
 _GROUP = 64  # items of a work-group of kernels that move numbers
 
 
-def direct_work(problem: Problem, point: Point, device: Device, *, bias: bool = False) -> Work:
+def direct_work(
+    problem: Problem, point: DirectPoint, device: DeviceInfo, *, bias: bool = False
+) -> DeviceWork:
     """Return the kernels of direct convolution with these parameters, for float32 or float16.
 
     Sums are in float32. ``device``: whose limits the kernels keep to. ``bias``: whether there is
@@ -52,37 +54,37 @@ def direct_work(problem: Problem, point: Point, device: Device, *, bias: bool = 
     collector = Collector(device)
     plan = scheme(problem, numbers(point), collector)
     layer = problem.layer
-    weights = Array("weights", layer.weight_shape, "float32", "weights")
-    packed = Array("packed", plan.taps.sizes, "float32", "packed")
-    source = Array("input", problem.input_shape, layer.dtype, "input")
-    output = Array("output", problem.output_shape, layer.dtype, "output")
-    finish = Finish(problem, bias)
+    weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
+    packed = DeviceArray("packed", plan.taps.sizes, "float32", "packed")
+    source = DeviceArray("input", problem.input_shape, layer.dtype, "input")
+    output = DeviceArray("output", problem.output_shape, layer.dtype, "output")
+    finish = DeviceEpilogue(problem, bias)
     pack = moved(
         "pack_weights", "Weights with channels last, and zeros behind them.", plan.taps,
         weights, packed, device,
     )  # fmt: skip
-    kernels: list[Kernel] = []
+    kernels: list[DeviceKernel] = []
     if point.pad:
-        padded = Array("padded", plan.image.sizes, layer.dtype, "workspace")
+        padded = DeviceArray("padded", plan.image.sizes, layer.dtype, "workspace")
         kernels.append(moved(
             "pad_input", "The padded input with channels last, and zeros behind them.",
             plan.image, source, padded, device,
         ))  # fmt: skip
         source = padded
-    last = Array("sums", plan.sums.sizes, "float32", "workspace") if point.crop else output
+    last = DeviceArray("sums", plan.sums.sizes, "float32", "workspace") if point.crop else output
     target = last
     if chosen(plan.chunks) > 1:
-        target = Array("partial", plan.partial.sizes, "float32", "workspace")
+        target = DeviceArray("partial", plan.partial.sizes, "float32", "workspace")
     reads = (source, packed, *(finish.arrays if target is output else ()))
     kernels.append(WindowSums(problem, point, plan, finish).kernel(reads, target))
     if target is not last:
         kernels.append(_added(problem, plan, finish, target, last, device))
     if point.crop:
         kernels.append(_cropped(problem, plan, finish, last, output, device))
-    return Work((pack,), tuple(kernels))
+    return DeviceWork((pack,), tuple(kernels))
 
 
-def direct_bytes(work: Work) -> dict[str, int]:
+def direct_bytes(work: DeviceWork) -> dict[str, int]:
     """Return the bytes of every array of a work by name."""
     return {array.name: array.nbytes for array in work.arrays}
 
@@ -94,12 +96,12 @@ _Value = Callable[[Lets, Sequence[Expr], Expr], tuple[list[Statement], Expr]]
 def elementwise(
     name: str,
     comment: str,
-    reads: tuple[Array, ...],
-    target: Array,
+    reads: tuple[DeviceArray, ...],
+    target: DeviceArray,
     axes: tuple[tuple[str, int], ...],
     value: _Value,
-    device: Device,
-) -> Kernel:
+    device: DeviceInfo,
+) -> DeviceKernel:
     """Return a kernel with an item for each number of an array, which is of these axes.
 
     ``value`` gets their indices, and where the number lies. The first axis is along the second one
@@ -120,14 +122,19 @@ def elementwise(
     if count % group:
         body = [If(at < count, tuple(body))]
     items = -(-count // group) * group
-    return Kernel(
+    return DeviceKernel(
         name, comment, reads, (target,), (items, leads, 1), (group, 1, 1), (*begin, *body)
     )
 
 
 def moved(
-    name: str, comment: str, view: View, source: Array, target: Array, device: Device
-) -> Kernel:
+    name: str,
+    comment: str,
+    view: IndexView,
+    source: DeviceArray,
+    target: DeviceArray,
+    device: DeviceInfo,
+) -> DeviceKernel:
     """Return a kernel that writes a view of an array to an array of its own."""
     axes = tuple(zip(_ORDINALS, view.sizes))
 
@@ -152,8 +159,13 @@ def _output_axes(problem: Problem, size: Sequence[int], planar: bool) -> list[tu
 
 
 def _added(
-    problem: Problem, plan: Scheme, finish: Finish, partial: Array, target: Array, device: Device
-) -> Kernel:
+    problem: Problem,
+    plan: Scheme,
+    finish: DeviceEpilogue,
+    partial: DeviceArray,
+    target: DeviceArray,
+    device: DeviceInfo,
+) -> DeviceKernel:
     """The kernel that adds the sums of all chunks, and finishes them if they go to the output."""
     is_last = target.role == "output"
     planar = is_last and problem.layer.planar
@@ -167,7 +179,7 @@ def _added(
         total = Declare("total", value=Number(0.0))
         chunk = Name("chunk")
         more = Assign(total.read, total.read + Load("partial", first.read + chunk))
-        loop = Loop("chunk", Number(0), Number(chunks), Number(1), (more,), unroll=True)
+        loop = ForLoop("chunk", Number(0), Number(chunks), Number(1), (more,), unroll=True)
         statements: list[Statement] = [first, total, loop]
         if not is_last:
             return statements, total.read
@@ -182,8 +194,13 @@ def _added(
 
 
 def _cropped(
-    problem: Problem, plan: Scheme, finish: Finish, sums: Array, output: Array, device: Device
-) -> Kernel:
+    problem: Problem,
+    plan: Scheme,
+    finish: DeviceEpilogue,
+    sums: DeviceArray,
+    output: DeviceArray,
+    device: DeviceInfo,
+) -> DeviceKernel:
     """The kernel that leaves out what no output is, and finishes the others."""
     planar = problem.layer.planar
     height, width = plane_of(problem.output_size)

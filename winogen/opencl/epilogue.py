@@ -11,20 +11,20 @@ from typing import Any
 
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Expr,
+    FunctionCall,
     Load,
     Number,
     Select,
     Splat,
     expr,
 )
-from winogen.codegen.devices.statements import Array, Let, Statement
+from winogen.codegen.devices.statements import DeviceArray, Let, Statement
 from winogen.conv.problem import Problem
 from winogen.records import ACTIVATIONS
 
 
-class _Functions:
+class _OfExpressions:
     """What formulas of activations call."""
 
     @staticmethod
@@ -34,23 +34,23 @@ class _Functions:
 
     @staticmethod
     def exp(x: Expr) -> Expr:
-        return Call("exp", (x,))
+        return FunctionCall("exp", (x,))
 
     @staticmethod
     def expm1(x: Expr) -> Expr:
-        return Call("expm1", (x,))
+        return FunctionCall("expm1", (x,))
 
     @staticmethod
     def log1p(x: Expr) -> Expr:
-        return Call("log1p", (x,))
+        return FunctionCall("log1p", (x,))
 
     @staticmethod
     def tanh(x: Expr) -> Expr:
-        return Call("tanh", (x,))
+        return FunctionCall("tanh", (x,))
 
     @staticmethod
     def erfc(x: Expr) -> Expr:
-        return Call("erfc", (x,))
+        return FunctionCall("erfc", (x,))
 
 
 def _spread(value: Any, lanes: int) -> Expr:
@@ -62,7 +62,7 @@ def _spread(value: Any, lanes: int) -> Expr:
 
 
 @dataclass(frozen=True)
-class Finish:
+class DeviceEpilogue:
     """The epilogue of a problem on a device, and the arrays that it reads.
 
     ``filters_in_lanes``: whether the lanes of a vector of sums are neighbouring filters; else they
@@ -74,19 +74,19 @@ class Finish:
     filters_in_lanes: bool = False
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> tuple[DeviceArray, ...]:
         """What it reads: bias, slopes, add, add_after, as far as the problem has them."""
         problem, layer = self.problem, self.problem.layer
         filters, output, dtype = (layer.filters,), problem.output_shape, layer.dtype
         arrays = []
         if self.bias:
-            arrays.append(Array("bias", filters, "float32", "bias"))
+            arrays.append(DeviceArray("bias", filters, "float32", "bias"))
         if problem.epilogue.per_filter:
-            arrays.append(Array("slopes", filters, "float32", "slopes"))
+            arrays.append(DeviceArray("slopes", filters, "float32", "slopes"))
         if problem.epilogue.add:
-            arrays.append(Array("add", output, dtype, "add"))
+            arrays.append(DeviceArray("add", output, dtype, "add"))
         if problem.epilogue.add_after:
-            arrays.append(Array("add_after", output, dtype, "add_after"))
+            arrays.append(DeviceArray("add_after", output, dtype, "add_after"))
         return tuple(arrays)
 
     def __call__(
@@ -102,7 +102,7 @@ class Finish:
         statements: list[Statement] = []
 
         def named(suffix: str, value: Expr) -> Expr:
-            if not isinstance(value, Binary | Call | Select | Load):
+            if not isinstance(value, Binary | FunctionCall | Select | Load):
                 return value
             statements.append(let := Let(f"{prefix}_{suffix}", value))
             return let.read
@@ -121,7 +121,7 @@ class Finish:
             numbers: tuple[Any, ...] = epilogue.parameters
             if epilogue.per_filter:
                 numbers = (named("slope", of_filter("slopes")),)
-            sums = ACTIVATIONS[epilogue.activation].formula(_Functions, y, *numbers)
+            sums = ACTIVATIONS[epilogue.activation].formula(_OfExpressions, y, *numbers)
         if epilogue.add_after:
             sums = named("result", sums) + Load("add_after", index, lanes, aligned)
         return statements, sums

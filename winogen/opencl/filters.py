@@ -13,8 +13,8 @@ from math import frexp
 from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.codegen.ctext import rounded_to_single
-from winogen.codegen.devices.expressions import Call, Expr, Name, Number
-from winogen.codegen.devices.statements import Assign, Declare, Let, Loop, Statement
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Name, Number
+from winogen.codegen.devices.statements import Assign, Declare, ForLoop, Let, Statement
 from winogen.codegen.transform import Transform
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     low: Expr | None
 
 
-class _Sum:
+class _PairSum:
     """A sum of exact multiples of pairs, term by term."""
 
     def __init__(self, names: count[int]):
@@ -51,7 +51,7 @@ class _Sum:
         else:
             product = self._let(Number(rounded) * value.high)
             if not _is_power_of_two(rounded):
-                self.lows.append(Call("fma", (Number(rounded), value.high, -product)))
+                self.lows.append(FunctionCall("fma", (Number(rounded), value.high, -product)))
         if rest:
             self.lows.append(Number(rest) * value.high)
         if value.low is not None:
@@ -93,19 +93,19 @@ def transformed(
     q, a = Name("q"), Name("a")
     columns: list[Statement] = []
     for row, factors in enumerate(height.g):
-        total = _Sum(names)
+        total = _PairSum(names)
         for k, factor in enumerate(factors):
             if factor != 0:
                 total.add(factor, Pair(taps[k, q], None))
         pair = total.pair()
         columns += [*total.statements, Assign(high[row, q], pair.high)]
         columns.append(Assign(low[row, q], pair.low or Number(0.0)))
-    over_columns = Loop("q", Number(0), Number(taps_w), Number(1), tuple(columns))
+    over_columns = ForLoop("q", Number(0), Number(taps_w), Number(1), tuple(columns))
     first: list[Statement] = [high, low, over_columns]
     second: list[Statement] = []
     numbers: list[Expr] = []
     for factors in width.g:
-        total = _Sum(names)
+        total = _PairSum(names)
         for k, factor in enumerate(factors):
             if factor != 0:
                 total.add(factor, Pair(high[a, k], low[a, k]))

@@ -6,16 +6,25 @@ sums of one tile and filter, column by column of the tile, and transforms them.
 
 from __future__ import annotations
 
-from winogen.codegen.devices.expressions import Call, Expr, Id, Lane, Load, Name, Number, Splat
+from winogen.codegen.devices.expressions import (
+    Expr,
+    FunctionCall,
+    Id,
+    Lane,
+    Load,
+    Name,
+    Number,
+    Splat,
+)
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Barrier,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Shared,
     Statement,
     Store,
@@ -27,8 +36,8 @@ NAME = "convolve_tiles"
 
 
 def convolve_tiles(
-    gather: Gather, scatter: Scatter, packed: Array, at_once: int, items: int
-) -> Kernel:
+    gather: Gather, scatter: Scatter, packed: DeviceArray, at_once: int, items: int
+) -> DeviceKernel:
     """Return the kernel, whose groups have ``items`` items and ``at_once`` tiles.
 
     ``packed``: (positions, groups, channels, filters).
@@ -74,11 +83,11 @@ def convolve_tiles(
         factor = Load(packed.name, index(packed.shape, position, group, c, filter), lanes, True)
         number: Expr = Load("transformed", index(shared, position, c, s))
         number = Splat(number, lanes) if lanes > 1 else number
-        return Assign(sums[row], Call("fma", (number, factor, sums[row])))
+        return Assign(sums[row], FunctionCall("fma", (number, factor, sums[row])))
 
     summed: list[Statement] = [
         *(Assign(sums[row], zero(lanes)) for row in rows),
-        Loop("c", Number(0), Number(channels), Number(1), tuple(map(added, rows))),
+        ForLoop("c", Number(0), Number(channels), Number(1), tuple(map(added, rows))),
     ]
     finish: list[Statement] = [
         scatter.columns,
@@ -89,10 +98,10 @@ def convolve_tiles(
         finish = [If(tile < tiles.count, tuple(finish))]
     blocks = -(-tiles.count // at_once)
 
-    def share(count: int, body: list[Statement]) -> Loop:
-        return Loop("task", item, Number(count), Number(items), tuple(body))
+    def share(count: int, body: list[Statement]) -> ForLoop:
+        return ForLoop("task", item, Number(count), Number(items), tuple(body))
 
-    return Kernel(
+    return DeviceKernel(
         NAME,
         f"All of it for {at_once} tiles: transformed, multiplied, and transformed back.",
         (gather.input, packed, *scatter.finish.arrays),

@@ -16,8 +16,8 @@ from math import gcd
 
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Expr,
+    FunctionCall,
     Name,
     Number,
     Select,
@@ -149,7 +149,7 @@ def names_in(value: Expr) -> frozenset[str]:
             return frozenset((name,))
         case Binary(left=left, right=right):
             return names_in(left) | names_in(right)
-        case Call(arguments=arguments):
+        case FunctionCall(arguments=arguments):
             return frozenset().union(*map(names_in, arguments))
         case Select(condition=condition, yes=yes, no=no):
             return names_in(condition) | names_in(yes) | names_in(no)
@@ -175,7 +175,7 @@ def _python(value: Expr) -> str:
         case Binary(op=op, left=left, right=right):
             joined = f"({_python(left)} {_WORDS.get(op, op)} {_python(right)})"
             return f"int({joined})" if op in _CONDITIONS else joined
-        case Call(function=function, arguments=arguments) if function in ("min", "max"):
+        case FunctionCall(function=function, arguments=arguments) if function in ("min", "max"):
             return f"{function}({', '.join(map(_python, arguments))})"
         case Select(condition=condition, yes=yes, no=no):
             return f"({_python(yes)} if {_python(condition)} else {_python(no)})"

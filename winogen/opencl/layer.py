@@ -17,11 +17,11 @@ from winogen.conv.request import Request
 from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
 from winogen.opencl import running, wisdom
-from winogen.opencl.choice import ALGORITHMS, Candidate, choose
-from winogen.opencl.devices import Device, context_of, platform
+from winogen.opencl.choice import ALGORITHMS, DeviceCandidate, choose
+from winogen.opencl.devices import DeviceInfo, context_of, platform
 from winogen.opencl.plan import DevicePlan
 from winogen.opencl.rates import rates_of
-from winogen.opencl.running import Running
+from winogen.opencl.running import CompiledWork
 from winogen.typing import (
     Activation,
     Algorithm,
@@ -41,12 +41,12 @@ from winogen.typing import (
 _DTYPES = ("float32", "float16")
 
 
-class Bound(NamedTuple):
+class BoundLayer(NamedTuple):
     """A problem whose kernels are compiled, with packed weights and its own buffers."""
 
     problem: Problem
-    ranked: list[Candidate]
-    running: Running
+    ranked: list[DeviceCandidate]
+    running: CompiledWork
     packed: dict[str, Any]  # and the bias and the slopes
     workspace: dict[str, Any]
 
@@ -121,12 +121,12 @@ class Conv2d:
     def _settle(self, context: Any) -> None:
         """Begin on a context, with nothing bound."""
         self.context = context
-        self.device = Device.of(context.devices[0])
+        self.device = DeviceInfo.of(context.devices[0])
         cl = platform()
         self._queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
-        self._bound: dict[Any, Bound] = {}
+        self._bound: dict[Any, BoundLayer] = {}
         self._lock = threading.Lock()
 
     _STATE = ("_layer", "_request", "_weight_dtype", "_weight", "_bias", "_slopes")
@@ -189,7 +189,7 @@ class Conv2d:
 
     def _call(
         self, input: Any, out: Any, add: Any, add_after: Any
-    ) -> tuple[Any, Sequence[Any], Bound | None]:
+    ) -> tuple[Any, Sequence[Any], BoundLayer | None]:
         if isinstance(input, platform().array.Array if _has_arrays() else ()):
             return self._on_device(input, out, add, add_after)
         x = arguments.layer_array("input", input)
@@ -224,7 +224,7 @@ class Conv2d:
 
     def _on_device(
         self, x: Any, out: Any, add: Any, add_after: Any
-    ) -> tuple[Any, Sequence[Any], Bound | None]:
+    ) -> tuple[Any, Sequence[Any], BoundLayer | None]:
         """The same of arrays of pyopencl."""
         layer = self._typed(x.dtype)
         problem = layer.problem(tuple(x.shape))
@@ -266,7 +266,7 @@ class Conv2d:
         return value.copy()
 
     def _launch(
-        self, bound: Bound, queue: Any, buffers: dict[str, Any], after: Sequence[Any] = ()
+        self, bound: BoundLayer, queue: Any, buffers: dict[str, Any], after: Sequence[Any] = ()
     ) -> list[Any]:
         with self._lock:
             workspace = bound.workspace
@@ -274,7 +274,7 @@ class Conv2d:
                 workspace = bound.running.workspace()
             return bound.running.run(queue, buffers | bound.packed | workspace, after)
 
-    def _bind(self, problem: Problem) -> Bound:
+    def _bind(self, problem: Problem) -> BoundLayer:
         with self._lock:
             found = self._bound.get(problem)
             if found is None:
@@ -283,19 +283,19 @@ class Conv2d:
                 found = self._bound[problem] = self._made(problem)
             return found
 
-    def _made(self, problem: Problem) -> Bound:
+    def _made(self, problem: Problem) -> BoundLayer:
         bias = self._bias is not None
         measured = wisdom.candidates(problem, self.device)
         rates = rates_of(self.context)
         ranked = choose(problem, self._request, self.device, rates, measured)
-        compiled = Running(ranked[0].work(problem, self.device, bias), self.context)
+        compiled = CompiledWork(ranked[0].work(problem, self.device, bias), self.context)
         buffers = compiled.pack(self._queue, self._weight)
         for one in compiled.work.arrays:
             values = {"bias": self._bias, "slopes": self._slopes}.get(one.role)
             if values is not None:
                 buffers[one.name] = running.upload(self.context, one, values)
         self._queue.finish()  # queues of callers don't wait for this one
-        return Bound(problem, ranked, compiled, buffers, compiled.workspace())
+        return BoundLayer(problem, ranked, compiled, buffers, compiled.workspace())
 
 
 def _has_arrays() -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from winogen.codegen.devices.expressions import Binary, Call, Expr, Name, Number, Select, expr
+from winogen.codegen.devices.expressions import (
+    Binary,
+    Expr,
+    FunctionCall,
+    Name,
+    Number,
+    Select,
+    expr,
+)
 from winogen.codegen.devices.statements import Let, Statement
 from winogen.opencl.indices import Bounds, names_in, quotient, remainder, sum_of, terms_of
 
@@ -72,12 +80,12 @@ Binary(op='+', left=Name(name='i_by_5', real=False, lanes=1), right=Number(value
                 return Binary(op, self.read(left), self.read(right))
             case Select(condition, yes, no):
                 return Select(self.read(condition), self.read(yes), self.read(no))
-            case Call(function, arguments):
-                return Call(function, tuple(map(self.read, arguments)))
+            case FunctionCall(function, arguments):
+                return FunctionCall(function, tuple(map(self.read, arguments)))
         raise TypeError(f"no operation on parts: {value}")
 
     def _atom(self, atom: Expr) -> Expr:
-        if not (_is_divided(atom) or isinstance(atom, Select | Call)):
+        if not (_is_divided(atom) or isinstance(atom, Select | FunctionCall)):
             return atom
         if atom in self._known:
             return self._known[atom]

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from winogen.codegen.devices.statements import Array
+from winogen.codegen.devices.statements import DeviceArray
 from winogen.conv.problem import Problem, plane_of
 from winogen.errors import CompileFailed, OutOfMemory
 from winogen.opencl import running, wisdom
-from winogen.opencl.choice import Candidate
-from winogen.opencl.devices import Device, platform
+from winogen.opencl.choice import DeviceCandidate
+from winogen.opencl.devices import DeviceInfo, platform
 
 # Largest errors of results, of the largest: what is beyond is wrong, not inaccurate.
 _WRONG = {"float32": 1e-2, "float16": 3e-2}
@@ -20,7 +20,7 @@ _LOOKED_AT = 200  # outputs
 _HOPELESS = 4  # times as long as the fastest
 
 
-class Measuring:
+class DeviceMeasuring:
     """Measures candidates of a problem: a task says which, and how often.
 
     The problem has neither activation nor additions. Whoever takes far longer than the fastest is
@@ -31,7 +31,7 @@ class Measuring:
         cl = platform()
         self.problem = problem
         self.context = context
-        self.device = Device.of(context.devices[0])
+        self.device = DeviceInfo.of(context.devices[0])
         self._queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
@@ -55,9 +55,9 @@ class Measuring:
         except platform().Error as error:
             return {"error": f"the driver: {error}".partition("\n")[0]}
 
-    def _measured(self, candidate: Candidate, repeats: int) -> dict[str, Any]:
+    def _measured(self, candidate: DeviceCandidate, repeats: int) -> dict[str, Any]:
         cl = platform()
-        compiled = running.Running(candidate.work(self.problem, self.device), self.context)
+        compiled = running.CompiledWork(candidate.work(self.problem, self.device), self.context)
         arrays = {one.name: one for one in compiled.work.arrays}
         buffers = compiled.pack(self._queue, self._weight) | compiled.workspace()
         buffers["input"] = self._kept(arrays["input"], self._input)
@@ -77,7 +77,7 @@ class Measuring:
             return {"error": "wrong"}
         return {"seconds": max(least, 1e-9)}
 
-    def _kept(self, array: Array, values: np.ndarray) -> Any:
+    def _kept(self, array: DeviceArray, values: np.ndarray) -> Any:
         """A buffer that all candidates share."""
         if array.name not in self._known:
             self._known[array.name] = running.upload(self.context, array, values)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winogen.codegen.devices.expressions import Call, Expr, Number, Select
-from winogen.opencl.conditions import Condition, at_least, divisible
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Number, Select
+from winogen.opencl.conditions import PointCondition, at_least, divisible
 from winogen.opencl.indices import (
     Bounds,
     equal,
@@ -33,7 +33,7 @@ class Operation:
         """Return the lengths of the result."""
         raise NotImplementedError
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         """Return what has to hold of the lengths."""
         return ()
 
@@ -55,7 +55,7 @@ def _put(values: tuple[Expr, ...], axis: int, size: int, *new: Expr) -> tuple[Ex
 
 
 @dataclass(frozen=True)
-class Pad(Operation):
+class PadAxis(Operation):
     """Adds numbers before and after an axis: zeros, or of the array as a padding mode says.
 
     A negative ``after`` leaves out the end.
@@ -76,8 +76,8 @@ class Pad(Operation):
         if self.mode == "zeros":
             inside = _not_below(at) & (_below(at, size, bounds) if high else YES)
         elif self.mode == "replicate":
-            at = Call("max", (at, NO)) if _not_below(at) != YES else at
-            at = Call("min", (at, Number(size - 1))) if high else at
+            at = FunctionCall("max", (at, NO)) if _not_below(at) != YES else at
+            at = FunctionCall("min", (at, Number(size - 1))) if high else at
         else:
             mirror = self.mode == "reflect"
             before, after = (0 - at, 2 * (size - 1) - at) if mirror else (at + size, at - size)
@@ -107,7 +107,7 @@ class Slide(Operation):
         windows = (of[self.axis] - self.size) // self.step + 1
         return _put(of, self.axis, 1, windows, self.size)
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         length = of[self.axis]
         fits = at_least(length, self.size, "a window fits"), at_least(self.step, 1, "a step is one")
         rest = divisible(length - self.size, self.step, "windows leave no rest")
@@ -148,7 +148,7 @@ class First(Operation):
     def lengths(self, of: Lengths) -> Lengths:
         return _put(of, self.axis, 1, self.count)
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (at_least(of[self.axis], self.count, "a crop leaves what there is"),)
 
     def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
@@ -168,7 +168,7 @@ class Split(Operation):
     def lengths(self, of: Lengths) -> Lengths:
         return _put(of, self.axis, 1, of[self.axis] // self.size, self.size)
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (divisible(of[self.axis], self.size, "pieces are equal"),)
 
     def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
@@ -180,7 +180,7 @@ class Split(Operation):
 
 
 @dataclass(frozen=True)
-class Join(Operation):
+class JoinAxes(Operation):
     """An axis and the next as one: what `Split` undoes."""
 
     axis: int
@@ -229,7 +229,7 @@ class Reorder(Operation):
     def lengths(self, of: Lengths) -> Lengths:
         return of
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (divisible(of[self.axis], self.stride, "steps come out even"),)
 
     def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
@@ -250,7 +250,7 @@ class Vectors(Operation):
     def lengths(self, of: Lengths) -> Lengths:
         return (*of[:-1], of[-1] // self.lanes)
 
-    def conditions(self, of: Lengths) -> tuple[Condition, ...]:
+    def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (divisible(of[-1], self.lanes, "vectors are whole"),)
 
     def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
@@ -278,7 +278,7 @@ class Called(Operation):
 
 
 @dataclass(frozen=True)
-class Written(Operation):
+class WrittenIndex(Operation):
     """Changes nothing, but is in an array of its own where ``when`` holds, with all neighbours."""
 
     when: Expr

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Problem
-from winogen.opencl.choice import Candidate
-from winogen.opencl.devices import Device
-from winogen.opencl.running import Running
+from winogen.opencl.choice import DeviceCandidate
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.running import CompiledWork
 
 
 class Launch(NamedTuple):
@@ -50,7 +50,11 @@ class DevicePlan:
 
     @classmethod
     def of(
-        cls, problem: Problem, ranked: list[Candidate], running: Running, device: Device
+        cls,
+        problem: Problem,
+        ranked: list[DeviceCandidate],
+        running: CompiledWork,
+        device: DeviceInfo,
     ) -> DevicePlan:
         """Return the plan of a problem whose kernels are compiled."""
         layer, best, work = problem.layer, ranked[0], running.work

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from winogen.codegen.devices.expressions import (
-    Call,
     Expr,
+    FunctionCall,
     Id,
     Lane,
     Load,
@@ -22,13 +22,13 @@ from winogen.codegen.devices.expressions import (
     Splat,
 )
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Barrier,
     Declare,
-    Kernel,
+    DeviceArray,
+    DeviceKernel,
+    ForLoop,
     Let,
-    Loop,
     Remark,
     Shared,
     Statement,
@@ -37,10 +37,10 @@ from winogen.codegen.devices.statements import (
 
 
 @dataclass(frozen=True)
-class Block:
+class ProductBlock:
     """How a product is cut.
 
-    >>> Block(rows=4, vectors=2, lanes=4).columns
+    >>> ProductBlock(rows=4, vectors=2, lanes=4).columns
     8
     """
 
@@ -71,8 +71,14 @@ _Read = Callable[[Expr, Expr], Expr]  # of a row or a vector, and of the term th
 
 
 def multiply(
-    name: str, comment: str, rows: Array, columns: Array, sums: Array, terms: int, block: Block
-) -> Kernel:
+    name: str,
+    comment: str,
+    rows: DeviceArray,
+    columns: DeviceArray,
+    sums: DeviceArray,
+    terms: int,
+    block: ProductBlock,
+) -> DeviceKernel:
     """Return the kernel of sums[k, r, c] = Σ_t rows[k, r, t] columns[k, t, c] for each k.
 
     The last two axes of the arrays are these; what comes before counts as one. Rows and columns
@@ -120,7 +126,9 @@ def multiply(
         body.append(part)
         first = Name("first")
         inside = [*clear, *chained(first, chain, part), *add]
-        body.append(Loop("first", Number(0), Number(whole * chain), Number(chain), tuple(inside)))
+        body.append(
+            ForLoop("first", Number(0), Number(whole * chain), Number(chain), tuple(inside))
+        )
         if rest:
             body += [*clear, *chained(Number(whole * chain), rest, part), *add]
     for r in range(block.rows):
@@ -128,12 +136,12 @@ def multiply(
             at = (product * height + Name("row") + r) * width + Name("column") + v * lanes
             body.append(Store(sums.name, at, kept[r, v], True))
     items = width // block.columns, height // block.rows, _count(rows)
-    return Kernel(
+    return DeviceKernel(
         name, comment, (rows, columns), (sums,), items, (*block.group, 1), tuple(body), shared
     )
 
 
-def _count(array: Array) -> int:
+def _count(array: DeviceArray) -> int:
     count = 1
     for size in array.shape[:-2]:
         count *= size
@@ -162,7 +170,9 @@ def _summed(
                 made += [
                     Assign(
                         into[r, v],
-                        Call("fma", (factor, Name(f"column{t}_{v}", True, lanes), into[r, v])),
+                        FunctionCall(
+                            "fma", (factor, Name(f"column{t}_{v}", True, lanes), into[r, v])
+                        ),
                     )
                     for v in range(vectors)
                 ]
@@ -172,14 +182,20 @@ def _summed(
     if whole:
         term = Name("term")
         body = tuple(step(term, lanes))
-        made.append(Loop("term", first, first + whole, Number(lanes), body))
+        made.append(ForLoop("term", first, first + whole, Number(lanes), body))
     if whole < count:
         made += step(first + whole, count - whole)
     return made
 
 
 def _by_stages(
-    first: Expr, count: int, rows: Array, columns: Array, terms: int, block: Block, into: Declare
+    first: Expr,
+    count: int,
+    rows: DeviceArray,
+    columns: DeviceArray,
+    terms: int,
+    block: ProductBlock,
+    into: Declare,
 ) -> list[Statement]:
     """The same, by way of memory that a group shares: copied, seen by all, and read."""
     staged = block.staged
@@ -201,14 +217,19 @@ def _by_stages(
     made: list[Statement] = []
     if whole:
         body = tuple(stage(Name("stage"), staged))
-        made.append(Loop("stage", first, first + whole, Number(staged), body))
+        made.append(ForLoop("stage", first, first + whole, Number(staged), body))
     if whole < count:
         made += stage(first + whole, count - whole)
     return made
 
 
 def _copied(
-    begin: Expr, count: int, rows: Array, columns: Array, terms: int, block: Block
+    begin: Expr,
+    count: int,
+    rows: DeviceArray,
+    columns: DeviceArray,
+    terms: int,
+    block: ProductBlock,
 ) -> list[Statement]:
     """The factors of ``count`` terms, copied by all items of a group, vector by vector."""
     lanes, staged, product = block.lanes, block.staged, Name("product")
@@ -229,6 +250,6 @@ def _copied(
     )
     return [
         Remark("Each item copies some vectors."),
-        Loop("copied", item, Number(tall * vectors), Number(items), (to_rows,)),
-        Loop("copied", item, Number(count * across), Number(items), (to_columns,)),
+        ForLoop("copied", item, Number(tall * vectors), Number(items), (to_rows,)),
+        ForLoop("copied", item, Number(count * across), Number(items), (to_columns,)),
     ]

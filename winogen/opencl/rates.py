@@ -16,20 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from winogen.codegen.devices.expressions import Call, Expr, Id, Load, Name, Number, Splat
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Id, Load, Name, Number, Splat
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
-    Kernel,
+    DeviceArray,
+    DeviceKernel,
+    DeviceWork,
+    ForLoop,
     Let,
-    Loop,
     Store,
-    Work,
 )
 from winogen.opencl import running
-from winogen.opencl.counting import Rates
-from winogen.opencl.devices import Device, platform
+from winogen.opencl.counting import DeviceRates
+from winogen.opencl.devices import DeviceInfo, platform
 from winogen.toolchain import trust
 from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.machine import may_measure
@@ -42,22 +42,24 @@ _LAUNCHES = 20
 _PER_NUMBER = 8  # multiply-adds while memory brings a number, where nothing was measured
 
 
-def rates_of(context: Any) -> Rates:
+def rates_of(context: Any) -> DeviceRates:
     """Return the rates of the first device of a context: kept, or measured now."""
-    device = Device.of(context.devices[0])
+    device = DeviceInfo.of(context.devices[0])
     return _known(context, device) if may_measure() else told(device)
 
 
-def told(device: Device) -> Rates:
+def told(device: DeviceInfo) -> DeviceRates:
     """Return what follows from what the driver tells."""
     operations = 1e6 * device.compute_units * device.megahertz * max(device.vector, 1)
-    return Rates(operations, 4 * operations / _PER_NUMBER, 1e-5, 32 if device.kind == "gpu" else 1)
+    return DeviceRates(
+        operations, 4 * operations / _PER_NUMBER, 1e-5, 32 if device.kind == "gpu" else 1
+    )
 
 
-_found: dict[str, Rates] = {}
+_found: dict[str, DeviceRates] = {}
 
 
-def _known(context: Any, device: Device) -> Rates:
+def _known(context: Any, device: DeviceInfo) -> DeviceRates:
     if device.key not in _found:
         path = _path(device)
         kept = _read(path)
@@ -68,24 +70,24 @@ def _known(context: Any, device: Device) -> Rates:
     return _found[device.key]
 
 
-def _path(device: Device) -> Path:
+def _path(device: DeviceInfo) -> Path:
     digest = hashlib.sha256(device.key.encode()).hexdigest()[:16]
     return cache_root() / f"opencl_{digest}.json"
 
 
-def _read(path: Path) -> Rates | None:
+def _read(path: Path) -> DeviceRates | None:
     try:
         values = json.loads(trust.read(path))
         operations, bytes_, launch = (
             float(values[name]) for name in ("operations", "bytes", "launch")
         )
-        found = Rates(operations, bytes_, launch, int(values["wave"]))
+        found = DeviceRates(operations, bytes_, launch, int(values["wave"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if min(found.operations, found.bytes, found.launch, found.wave) > 0 else None
 
 
-def _write(path: Path, rates: Rates) -> None:
+def _write(path: Path, rates: DeviceRates) -> None:
     try:
         trust.check_folder(path.parent)
         write_whole(path, (json.dumps(asdict(rates), indent=2) + "\n").encode())
@@ -93,7 +95,7 @@ def _write(path: Path, rates: Rates) -> None:
         pass
 
 
-def measured(context: Any, device: Device) -> Rates:
+def measured(context: Any, device: DeviceInfo) -> DeviceRates:
     """Measure the rates of a device: in a tenth of a second, and what its compiler takes."""
     cl = platform()
     queue = cl.CommandQueue(
@@ -109,7 +111,7 @@ def measured(context: Any, device: Device) -> Rates:
     }
     best = {}
     for name, one in work.items():
-        compiled = running.Running(one, context)
+        compiled = running.CompiledWork(one, context)
         buffers = {array.name: compiled.buffer(array) for array in one.arrays}
         for array in one.arrays:
             cl.enqueue_fill_buffer(queue, buffers[array.name], np.float32(0), 0, array.nbytes)
@@ -121,18 +123,21 @@ def measured(context: Any, device: Device) -> Rates:
     queue.finish()
     launch = (perf_counter() - started) / _LAUNCHES
     multiplied = float(items) * _CHAINS * _STEPS * device.vector
-    return Rates(multiplied / best["multiply"], 8.0 * count / best["move"], launch, compiled.wave)
+    return DeviceRates(
+        multiplied / best["multiply"], 8.0 * count / best["move"], launch, compiled.wave
+    )
 
 
-def _multiplying(device: Device, items: int) -> Work:
+def _multiplying(device: DeviceInfo, items: int) -> DeviceWork:
     """Multiply-adds of so many work-items, from registers to registers."""
     lanes, group = device.vector, min(device.group, 256)
-    x = Array("x", (lanes,), "float32", "input")
-    y = Array("y", (items * lanes,), "float32", "output")
+    x = DeviceArray("x", (lanes,), "float32", "input")
+    y = DeviceArray("y", (items * lanes,), "float32", "output")
     sums = Declare("sums", (_CHAINS,), lanes, value=_vector(1.0, lanes))
     factor = Let("factor", Load("x", Number(0), lanes, True))
     steps = tuple(
-        Assign(sums[k], Call("fma", (sums[k], factor.read, factor.read))) for k in range(_CHAINS)
+        Assign(sums[k], FunctionCall("fma", (sums[k], factor.read, factor.read)))
+        for k in range(_CHAINS)
     )
     total: Expr = sums[0]
     for k in range(1, _CHAINS):
@@ -140,29 +145,33 @@ def _multiplying(device: Device, items: int) -> Work:
     body = (
         factor,
         sums,
-        Loop("step", Number(0), Number(_STEPS), Number(1), steps),
+        ForLoop("step", Number(0), Number(_STEPS), Number(1), steps),
         Store("y", Id("global", 0) * lanes, total, True),
     )
-    return Work(
+    return DeviceWork(
         (),
-        (Kernel("multiply", "Multiply-adds.", (x,), (y,), (items, 1, 1), (group, 1, 1), body),),
+        (
+            DeviceKernel(
+                "multiply", "Multiply-adds.", (x,), (y,), (items, 1, 1), (group, 1, 1), body
+            ),
+        ),
     )
 
 
-def _moving(device: Device, count: int) -> Work:
+def _moving(device: DeviceInfo, count: int) -> DeviceWork:
     """A copy of so many numbers."""
     lanes = device.vector
     items = count // lanes
     group = min(device.group, 64, items)
-    x = Array("x", (count,), "float32", "input")
-    y = Array("y", (count,), "float32", "output")
+    x = DeviceArray("x", (count,), "float32", "input")
+    y = DeviceArray("y", (count,), "float32", "output")
     at = Name("at")
     body = (
         Let("at", Id("global", 0) * lanes),
         Store("y", at, Load("x", at, lanes, True), True),
     )
-    kernel = Kernel("move", "A copy.", (x,), (y,), (items, 1, 1), (group, 1, 1), body)
-    return Work((), (kernel,))
+    kernel = DeviceKernel("move", "A copy.", (x,), (y,), (items, 1, 1), (group, 1, 1), body)
+    return DeviceWork((), (kernel,))
 
 
 def _vector(value: float, lanes: int) -> Expr:

@@ -1,4 +1,4 @@
-"""A `Work` on a device: kernels compiled, buffers made, launches one behind the other."""
+"""A `DeviceWork` on a device: kernels compiled, buffers made, launches one behind the other."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Array, Kernel, Work
+from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceWork
 from winogen.errors import CompileFailed, OutOfMemory
 from winogen.opencl.devices import platform
 
 
-class Running:
+class CompiledWork:
     """A work that is compiled for the devices of a context.
 
     It has no arrays of its own but what `pack` and `workspace` return, so that threads may share
     it, if each brings a queue and launches under a lock: pyopencl's kernels keep their arguments.
     """
 
-    def __init__(self, work: Work, context: Any):
+    def __init__(self, work: DeviceWork, context: Any):
         """Compile; raises CompileFailed with the driver's own words."""
         cl = platform()
         self.work = work
@@ -57,7 +57,7 @@ class Running:
         own = (one for one in self.work.arrays if one.role == "workspace")
         return {one.name: self.buffer(one) for one in own}
 
-    def buffer(self, array: Array) -> Any:
+    def buffer(self, array: DeviceArray) -> Any:
         """Return a new buffer for an array; raises OutOfMemory."""
         return buffer(self.context, array.nbytes, array.name)
 
@@ -70,7 +70,7 @@ class Running:
         return self._launch(queue, self.work.kernels, buffers, after)
 
     def _launch(
-        self, queue: Any, kernels: Sequence[Kernel], buffers: Mapping[str, Any], after: Any
+        self, queue: Any, kernels: Sequence[DeviceKernel], buffers: Mapping[str, Any], after: Any
     ) -> list[Any]:
         cl = platform()
         events: list[Any] = []
@@ -85,7 +85,7 @@ class Running:
         return events
 
 
-def upload(context: Any, array: Array, values: np.ndarray) -> Any:
+def upload(context: Any, array: DeviceArray, values: np.ndarray) -> Any:
     """Return a new buffer of an array with these values; raises OutOfMemory."""
     numbers = np.ascontiguousarray(values, array.dtype)
     return buffer(context, array.nbytes, array.name, numbers)

@@ -21,15 +21,15 @@ from winogen.conv.problem import Problem, plane_of
 from winogen.errors import Unsupported
 from winogen.opencl.conditions import at_most
 from winogen.opencl.constraints import Collector
-from winogen.opencl.maps import View, Zip
+from winogen.opencl.maps import IndexView, Zip
 from winogen.records import Axis
 
 
 @dataclass(frozen=True)
-class Point:
+class DirectPoint:
     """A choice of all parameters.
 
-    >>> Point(tile_height=5, tile_width=5, chunk=36, vector=4).as_values()["tile_height"]
+    >>> DirectPoint(tile_height=5, tile_width=5, chunk=36, vector=4).as_values()["tile_height"]
     5
     """
 
@@ -69,28 +69,28 @@ class Point:
         return ", ".join(said)
 
 
-def _on(point: Point, name: str) -> bool:
+def _on(point: DirectPoint, name: str) -> bool:
     return bool(getattr(point, name))
 
 
-PARAMETERS = tuple(one.name for one in fields(Point))
+PARAMETERS = tuple(one.name for one in fields(DirectPoint))
 
 
 @dataclass(frozen=True)
 class Scheme:
     """What the kernels of a problem read and write. Lengths are numbers where the point is."""
 
-    image: View  # N, height, width, G, channels: of the padded input, from the input's array
-    padded: View  # the same, from the array that the sums are computed from
-    taps: View  # G, M/G, KH, KW, channels: from the weights as they are
+    image: IndexView  # N, height, width, G, channels: of the padded input, from the input's array
+    padded: IndexView  # the same, from the array that the sums are computed from
+    taps: IndexView  # G, M/G, KH, KW, channels: from the weights as they are
     # N, G, tiles, rounds, local windows, σ, rounds, local chunks, vectors of a chunk
-    inputs: View
+    inputs: IndexView
     # G, M/κ, κ, rounds, local chunks, vectors of a chunk
-    weights: View
-    partial: View  # N, G, tiles, windows, M/G, chunks: where sums of chunks go
-    gathered: View  # N, OH, OW, M, chunks: the same
-    sums: View  # N, OH, OW, M: the output with what is cropped
-    output: View  # N, OH, OW, M: in the output's array
+    weights: IndexView
+    partial: IndexView  # N, G, tiles, windows, M/G, chunks: where sums of chunks go
+    gathered: IndexView  # N, OH, OW, M, chunks: the same
+    sums: IndexView  # N, OH, OW, M: the output with what is cropped
+    output: IndexView  # N, OH, OW, M: in the output's array
     tiles: tuple[Expr, Expr]  # along height and width
     windows: tuple[Expr, Expr]  # of a tile
     chunks: Expr
@@ -102,7 +102,7 @@ def names() -> dict[str, Expr]:
     return {name: Name(name) for name in PARAMETERS}
 
 
-def numbers(point: Point) -> dict[str, Expr]:
+def numbers(point: DirectPoint) -> dict[str, Expr]:
     """Return all parameters of a point as numbers."""
     return {name: expr(value) for name, value in point.as_values().items()}
 
@@ -152,7 +152,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     chunks = collector.name("chunks", every_vector // chunk)
     stride = Number(1) + p["coalesced"] * (chunks - 1)
 
-    def in_chunks(view: View, axis: int) -> View:
+    def in_chunks(view: IndexView, axis: int) -> IndexView:
         """Vectors as rounds of chunks, chunks that are summed at once, and vectors of a chunk."""
         split = view.reorder(axis, stride).split(axis, chunk)
         return split.called(axis, chunks).split(axis, p["local_chunks"])
@@ -161,7 +161,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     inputs = collector.called(inputs, 3, "window_groups").split(3, p["local_windows"])
     inputs = in_chunks(inputs, 6)
 
-    taps = View.of("weights", layer.filters, *layer.weight_shape[1:2], *_kernel(problem))
+    taps = IndexView.of("weights", layer.filters, *layer.weight_shape[1:2], *_kernel(problem))
     taps = taps.split(0, group_filters).transpose(0, 1, 3, 4, 2)
     taps = taps.pad(4, 0, image.lengths[4] - layer.channels // layer.groups)
     weights = taps.written("packed", 1)
@@ -172,11 +172,11 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
 
     # (c) sums of chunks; (d) what is cropped
     parts = chunks > 1
-    by_axes = View.of(
+    by_axes = IndexView.of(
         "partial", problem.batch, layer.groups, *tiles, *windows, group_filters, chunks
     )
     collector.buffer("partial", _numbers(by_axes), parts)
-    partial = View.of(
+    partial = IndexView.of(
         "partial", problem.batch, layer.groups, tiles[0] * tiles[1], every_window, group_filters,
         chunks,
     )  # fmt: skip
@@ -186,7 +186,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     height, width = plane_of(problem.output_size)
     extra = p["extra_height"] + p["extra_width"]
     collector.ask(at_most(p["crop"], extra, "there is something to crop"))
-    sums = View.of("sums", problem.batch, *computed, layer.filters)
+    sums = IndexView.of("sums", problem.batch, *computed, layer.filters)
     collector.buffer("sums", _numbers(sums), p["crop"])
     collector.private(p["filters"] * p["windows"] * (vector - p["dot"] * (vector - 1)))
 
@@ -197,7 +197,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     )
     for name, count in _given(problem).items():
         collector.buffer(name, Number(count), 1, itemsize)
-    output = View.of("output", *_image_shape(problem, layer.filters, (height, width)))
+    output = IndexView.of("output", *_image_shape(problem, layer.filters, (height, width)))
     return Scheme(
         image=image,
         padded=padded,
@@ -227,17 +227,19 @@ def _image_shape(problem: Problem, channels: int, size: tuple[int, int]) -> tupl
     return (problem.batch, *size, channels)
 
 
-def _channels_last(problem: Problem, view: View) -> View:
+def _channels_last(problem: Problem, view: IndexView) -> IndexView:
     return view.transpose(0, 2, 3, 1) if problem.layer.planar else view
 
 
-def _image(problem: Problem, p: Mapping[str, Expr]) -> View:
+def _image(problem: Problem, p: Mapping[str, Expr]) -> IndexView:
     """The padded input as N, height, width, groups, channels: from the input's array."""
     layer = problem.layer
     channels = layer.channels // layer.groups
     rest = expr(channels) % p["vector"]
     size = plane_of(problem.size)
-    view = _channels_last(problem, View.of("input", *_image_shape(problem, layer.channels, size)))
+    view = _channels_last(
+        problem, IndexView.of("input", *_image_shape(problem, layer.channels, size))
+    )
     view = view.split(3, channels)
     outputs = plane_of(problem.output_size)
     for at, (axis, length, count, name) in enumerate(
@@ -260,8 +262,8 @@ def _reasons_to_pad(problem: Problem, p: Mapping[str, Expr]) -> Expr:
 
 
 def _in_windows(
-    problem: Problem, p: Mapping[str, Expr], padded: View, collector: Collector
-) -> View:
+    problem: Problem, p: Mapping[str, Expr], padded: IndexView, collector: Collector
+) -> IndexView:
     """N, G, tiles and windows of a tile along height and width, KH, KW, channels."""
     view = padded
     for at, axis, way in zip((1, 4), problem.layer.plane, ("height", "width")):
@@ -274,7 +276,7 @@ def _in_windows(
     return view.transpose(0, 7, 1, 4, 2, 5, 3, 6, 8)
 
 
-def _numbers(view: View) -> Expr:
+def _numbers(view: IndexView) -> Expr:
     count: Expr = Number(1)
     for length in view.lengths:
         count = count * length

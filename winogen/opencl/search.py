@@ -21,12 +21,12 @@ from winogen.conv.problem import Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.opencl import wisdom
-from winogen.opencl.choice import Candidate, choose, direct_candidate, predicted_error
-from winogen.opencl.devices import Device
-from winogen.opencl.measuring import Measuring
+from winogen.opencl.choice import DeviceCandidate, choose, direct_candidate, predicted_error
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.measuring import DeviceMeasuring
 from winogen.opencl.rates import rates_of
-from winogen.opencl.scheme import Point
-from winogen.opencl.space import Points
+from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.space import DirectSpace
 from winogen.records import Epilogue
 from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
@@ -41,11 +41,11 @@ _SHARED = 9  # parameters that neighbours have in common
 
 
 @dataclass
-class Found:
+class Findings:
     """What a search found."""
 
-    front: list[Candidate]  # worth having by time, memory and error; the fastest first
-    every: list[Candidate] = field(default_factory=list)  # that has a time; the fastest first
+    front: list[DeviceCandidate]  # worth having by time, memory and error; the fastest first
+    every: list[DeviceCandidate] = field(default_factory=list)  # that has a time; the fastest first
     tried: int = 0
     wrong: list[str] = field(default_factory=list)  # candidates whose results were wrong
 
@@ -61,7 +61,7 @@ def _check(entry: Any) -> None:
         raise InvalidValue("no measurement of a device")
 
 
-class Search:
+class DeviceSearch:
     """A search of one layer's kernels on the first device of a context.
 
     What follows the sums, activation and additions, is left out: it takes all candidates as long.
@@ -80,18 +80,18 @@ class Search:
         progress: Progress | None = None,
     ):
         self.problem = _plain(problem)
-        self.device = Device.of(context.devices[0])
+        self.device = DeviceInfo.of(context.devices[0])
         self._context = context
         self._seed = seed
         # The data of a large layer take a while: they are made when something is measured.
-        self._measuring: Measuring | None = None
+        self._measuring: DeviceMeasuring | None = None
         self._execute = Executor(
             results_at(None) if results is None else results, self._run, progress=progress
         )
-        self._seconds: dict[str, tuple[Candidate, float]] = {}
+        self._seconds: dict[str, tuple[DeviceCandidate, float]] = {}
         self._wrong: list[str] = []
 
-    def __call__(self, seconds: float) -> Found:
+    def __call__(self, seconds: float) -> Findings:
         """Search for so many seconds, and at least until something is measured.
 
         Ctrl-C stops earlier, with what is there.
@@ -104,19 +104,19 @@ class Search:
         self._compare(until)
         timed = (found.measured_as(time) for found, time in self._seconds.values() if time < inf)
         every = sorted(timed, key=lambda one: one.seconds)
-        return Found(self._front(every), every, len(self._seconds), self._wrong)
+        return Findings(self._front(every), every, len(self._seconds), self._wrong)
 
     def _has_time(self, until: float) -> bool:
         return monotonic() < until and not self._execute.stopped
 
     def _run(self, task: dict) -> dict[str, Any]:
         if self._measuring is None:
-            self._measuring = Measuring(self.problem, self._context)
+            self._measuring = DeviceMeasuring(self.problem, self._context)
         return self._measuring(task)
 
-    def _predicted(self) -> list[Candidate]:
+    def _predicted(self) -> list[DeviceCandidate]:
         """What is predicted to be fast, of all algorithms and of direct convolution in turns."""
-        rates, found = rates_of(self._context), list[list[Candidate]]()
+        rates, found = rates_of(self._context), list[list[DeviceCandidate]]()
         for algorithm in ("auto", "direct"):
             asked = Request(algorithm=algorithm, threads=1)
             with suppress(InvalidValue):
@@ -126,7 +126,7 @@ class Search:
 
     def _traversals(self) -> Iterator[tuple[str, Traversal]]:
         """Ways through the points of direct convolution: those without a workspace, and all."""
-        every = Points(self.problem, self.device)
+        every = DirectSpace(self.problem, self.device)
         with suppress(InvalidValue):
             alone = every.first.where(
                 "chunks", "pad", "crop",
@@ -139,7 +139,7 @@ class Search:
         """Measure what a traversal asks for, as long as there is time."""
         batch: Batch | None = next(traversal, None)
         while batch is not None and self._has_time(until):
-            points = [Point(**path) for path in batch.paths]
+            points = [DirectPoint(**path) for path in batch.paths]
             candidates = [direct_candidate(self.problem, one, self.device) for one in points]
             costs = self._measure(name, candidates, until)
             try:
@@ -161,7 +161,7 @@ class Search:
                 question = rounds.send(self._measure("the best", left, until, effort))
 
     def _measure(
-        self, stage: str, candidates: Sequence[Candidate], until: float, effort: int = 1
+        self, stage: str, candidates: Sequence[DeviceCandidate], until: float, effort: int = 1
     ) -> list[float]:
         tasks = [self._task(one, effort) for one in candidates]
         costs = []
@@ -175,7 +175,7 @@ class Search:
             self._seconds[str(self._task(one, 1))] = one, cost
         return costs
 
-    def _task(self, candidate: Candidate, effort: int) -> dict[str, Any]:
+    def _task(self, candidate: DeviceCandidate, effort: int) -> dict[str, Any]:
         parameters = {k: v for k, v in wisdom.encoded(candidate).items() if k != "seconds"}
         return {
             "place": wisdom.place(self.device),
@@ -184,7 +184,7 @@ class Search:
             "repeats": _REPEATS * effort,
         }
 
-    def _front(self, every: list[Candidate]) -> list[Candidate]:
+    def _front(self, every: list[DeviceCandidate]) -> list[DeviceCandidate]:
         """What is worth having by time, bytes and predicted error; the fastest first."""
         given = sum(self.problem.layer.itemsize * prod(shape) for shape in (
             self.problem.input_shape, self.problem.output_shape

@@ -16,11 +16,11 @@ from typing import Any
 
 from winogen.conv.problem import Problem, plane_of
 from winogen.errors import InvalidValue
-from winogen.opencl.conditions import Condition
+from winogen.opencl.conditions import PointCondition
 from winogen.opencl.constraints import Collector, dependencies, parameters_of
-from winogen.opencl.devices import Device
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.indices import function_of, names_in
-from winogen.opencl.scheme import PARAMETERS, Point, names, scheme
+from winogen.opencl.scheme import PARAMETERS, DirectPoint, names, scheme
 from winogen.tasks.space import Constraint, Fact, Level, Space
 
 Function = Callable[[Mapping[str, int]], int]
@@ -38,7 +38,7 @@ def divisors(number: int, most: int) -> tuple[int, ...]:
     return tuple(one for one in range(1, min(number, most) + 1) if number % one == 0)
 
 
-def ranges(problem: Problem, device: Device) -> dict[str, tuple[int, ...]]:
+def ranges(problem: Problem, device: DeviceInfo) -> dict[str, tuple[int, ...]]:
     """Return the values that each parameter may have, before any constraint.
 
     They bound what is worth trying: tiles of up to 16 windows along an axis, or of all; up to 16
@@ -76,7 +76,7 @@ def ranges(problem: Problem, device: Device) -> dict[str, tuple[int, ...]]:
     }  # fmt: skip
 
 
-class Points:
+class DirectSpace:
     """All valid points of a problem on a device.
 
     ``fixed``: ranges of parameters instead of those of `ranges`. Raises InvalidValue where nothing
@@ -84,13 +84,13 @@ class Points:
 
     >>> from winogen.conv.problem import Layer
     >>> small = Layer.of((2, 2, 3, 3), "float32", padding=1).problem((1, 2, 4, 4))
-    >>> points = Points(small, Device(), unroll=(0,), coalesced=(0,), dot=(0,))
+    >>> points = DirectSpace(small, DeviceInfo(), unroll=(0,), coalesced=(0,), dot=(0,))
     >>> point = points.draw(Random(0))
     >>> points.valid(point)
     True
     """
 
-    def __init__(self, problem: Problem, device: Device, **fixed: tuple[int, ...]):
+    def __init__(self, problem: Problem, device: DeviceInfo, **fixed: tuple[int, ...]):
         unknown = fixed.keys() - set(PARAMETERS)
         if unknown:
             raise InvalidValue(f"range: got {min(unknown)!r}; allowed: {', '.join(PARAMETERS)}")
@@ -102,7 +102,7 @@ class Points:
         self._spaces: dict[tuple[str, ...], Space] = {}
 
     @property
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[PointCondition]:
         """The constraints, as the scheme left them behind."""
         return self._collector.conditions
 
@@ -168,24 +168,24 @@ class Points:
         """Return how many points there are, without walking them."""
         return self.first.count()
 
-    def __iter__(self) -> Iterator[Point]:
+    def __iter__(self) -> Iterator[DirectPoint]:
         """Yield every point: for small spaces."""
-        return (Point(**path) for path in self.first.paths())
+        return (DirectPoint(**path) for path in self.first.paths())
 
-    def draw(self, random: Random) -> Point:
+    def draw(self, random: Random) -> DirectPoint:
         """Return a point: an order is drawn, then one value after the other."""
         space = self.space(self.orders[int(random.random() * len(self.orders))])
         path = space.begin()
         while space.level(path) is not None:
             choices = space.choices(path)
             space.extend(path, choices[int(random.random() * len(choices))])
-        return Point(**space.decisions(path))
+        return DirectPoint(**space.decisions(path))
 
-    def valid(self, point: Point) -> bool:
+    def valid(self, point: DirectPoint) -> bool:
         """Whether a point satisfies all constraints, its ranges aside."""
         return not self.broken(point)
 
-    def broken(self, point: Point) -> list[str]:
+    def broken(self, point: DirectPoint) -> list[str]:
         """Return what a point does not satisfy, in words."""
         facts, conditions = self._functions
         values: dict[str, Any] = point.as_values()
@@ -199,7 +199,7 @@ class Points:
         facts = [(name, function_of(value)) for name, value in self._collector.facts.items()]
         return facts, [(one.why, function_of(one.holds)) for one in self.conditions]
 
-    def bytes_of(self, point: Point) -> int:
+    def bytes_of(self, point: DirectPoint) -> int:
         """Return the bytes of all arrays, those of a call and the packed weights included."""
         facts, _ = self._functions
         values: dict[str, Any] = point.as_values()
@@ -207,7 +207,7 @@ class Points:
             values[name] = value(values)
         return function_of(self._bytes)(values)
 
-    def involved(self, condition: Condition) -> frozenset[str]:
+    def involved(self, condition: PointCondition) -> frozenset[str]:
         """Return the parameters that a constraint is about."""
         return parameters_of(condition.names, self._collector.facts, frozenset(PARAMETERS))
 

@@ -20,8 +20,8 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.conv.standalone import ENDS, name_of
 from winogen.errors import InvalidValue
-from winogen.opencl.choice import ALGORITHMS, Candidate, choose
-from winogen.opencl.devices import Device
+from winogen.opencl.choice import ALGORITHMS, DeviceCandidate, choose
+from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.rates import told
 from winogen.opencl.reference import numbers_of, reference
 
@@ -30,12 +30,12 @@ _DTYPES = ("float32", "float16")
 _MARGIN = 8
 # What is promised of any device, or is usual for all.
 DEVICES = {
-    "opencl": Device("any device of OpenCL", compute_units=16),
-    "cuda": Device(
+    "opencl": DeviceInfo("any device of OpenCL", compute_units=16),
+    "cuda": DeviceInfo(
         "any device of CUDA", group=1024, items=(1024, 1024, 64), local_bytes=49152, vector=1,
         compute_units=2560, megahertz=1500, largest_buffer=1 << 31, memory_bytes=1 << 32,
     ),
-    "wgsl": Device(
+    "wgsl": DeviceInfo(
         "any device of WebGPU", local_bytes=16384, lanes=4, compute_units=16,
     ),
 }  # fmt: skip
@@ -102,7 +102,7 @@ def standalone(
     )
 
 
-def _about(problem: Problem, chosen: Candidate) -> list[str]:
+def _about(problem: Problem, chosen: DeviceCandidate) -> list[str]:
     """Lines that say what a layer is, and how it is computed."""
     layer = problem.layer
     ends = (

@@ -11,7 +11,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from winogen.codegen.devices.expressions import Call, Expr, Number, Select, binary, expr
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Number, Select, binary, expr
 from winogen.codegen.devices.statements import Let, Statement
 from winogen.codegen.transform import Transform
 from winogen.conv.problem import Problem
@@ -19,7 +19,7 @@ from winogen.records import Axis
 
 
 @dataclass(frozen=True)
-class TileAxis:
+class AxisOfTiles:
     """Tiles along one axis, and what they see of it."""
 
     axis: Axis
@@ -65,7 +65,9 @@ class TileAxis:
             return position, (position >= 0) & (position < size)
         inside = position < size + axis.after
         if self.padding_mode == "replicate":
-            return Call("min", (Call("max", (position, Number(0))), Number(size - 1))), inside
+            return FunctionCall(
+                "min", (FunctionCall("max", (position, Number(0))), Number(size - 1))
+            ), inside
         before, after = (
             (-position, Number(2 * size - 2) - position)
             if self.padding_mode == "reflect"
@@ -75,7 +77,7 @@ class TileAxis:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class TileGrid:
     """All tiles of a problem, and the algorithms along height and width."""
 
     problem: Problem
@@ -83,11 +85,11 @@ class Tiles:
     width: Transform
 
     @cached_property
-    def axes(self) -> tuple[TileAxis, TileAxis]:
+    def axes(self) -> tuple[AxisOfTiles, AxisOfTiles]:
         """Along the height and the width."""
         layer, problem = self.problem.layer, self.problem
         rows, cols = (
-            TileAxis(*along, layer.padding_mode)
+            AxisOfTiles(*along, layer.padding_mode)
             for along in zip(
                 layer.plane, problem.size, problem.output_size, (self.height, self.width)
             )

@@ -20,21 +20,21 @@ from winogen.codegen.devices.expressions import (
     Vector,
 )
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
-    Routine,
     Statement,
     Store,
-    Transform,
+    TransformCall,
 )
 from winogen.codegen.transform import Transform as Algorithm
-from winogen.opencl.epilogue import Finish
-from winogen.opencl.tiles import Tiles, both, index, padded
+from winogen.opencl.epilogue import DeviceEpilogue
+from winogen.opencl.tiles import TileGrid, both, index, padded
 
 
 def call_of(algorithm: Algorithm, kind: str, lanes: int) -> str:
@@ -42,14 +42,14 @@ def call_of(algorithm: Algorithm, kind: str, lanes: int) -> str:
     return f"{algorithm.name}_{kind}" + (f"_{lanes}" if lanes > 1 else "")
 
 
-def routine(algorithm: Algorithm, kind: str, lanes: int) -> Routine:
+def routine(algorithm: Algorithm, kind: str, lanes: int) -> DeviceRoutine:
     """A transform of an algorithm that kernels call: "input" or "output"."""
-    return Routine(call_of(algorithm, kind, lanes), algorithm.programs[kind], lanes)
+    return DeviceRoutine(call_of(algorithm, kind, lanes), algorithm.programs[kind], lanes)
 
 
-def loop(name: str, count: int, *body: Statement, unroll: bool = True) -> Loop:
+def loop(name: str, count: int, *body: Statement, unroll: bool = True) -> ForLoop:
     """A loop over 0, 1, ... of a count that is small."""
-    return Loop(name, Number(0), Number(count), Number(1), body, unroll)
+    return ForLoop(name, Number(0), Number(count), Number(1), body, unroll)
 
 
 def spread(items: int, first: int, second: int) -> tuple[int, int]:
@@ -106,13 +106,13 @@ class Gather:
     tiles, in NCHW.
     """
 
-    tiles: Tiles
-    input: Array
+    tiles: TileGrid
+    input: DeviceArray
     lanes: int = 1
     tiles_in_lanes: bool = False
 
     @property
-    def routines(self) -> tuple[Routine, ...]:
+    def routines(self) -> tuple[DeviceRoutine, ...]:
         """What it calls."""
         axes = self.tiles.height, self.tiles.width
         return tuple(dict.fromkeys(routine(one, "input", self.lanes) for one in axes))
@@ -168,7 +168,7 @@ class Gather:
                 d,
                 e,
                 loop("j", n_h, *pixels),
-                Transform(call_of(height, "input", lanes), d.name, e.name),
+                TransformCall(call_of(height, "input", lanes), d.name, e.name),
                 loop("a", height.products, Assign(out[a, q], e[a])),
             ),
         ]
@@ -183,7 +183,7 @@ class Gather:
             line,
             v,
             loop("q", width.n, Assign(line[q], columns[a, q])),
-            Transform(call_of(width, "input", lanes), line.name, v.name),
+            TransformCall(call_of(width, "input", lanes), line.name, v.name),
         ]
 
     def _at(self, image: Expr, row: Expr, col: Expr, channel: Expr) -> Expr:
@@ -202,14 +202,14 @@ class Scatter:
     NCHW.
     """
 
-    tiles: Tiles
-    output: Array
-    finish: Finish
+    tiles: TileGrid
+    output: DeviceArray
+    finish: DeviceEpilogue
     lanes: int = 1
     tiles_in_lanes: bool = False
 
     @property
-    def routines(self) -> tuple[Routine, ...]:
+    def routines(self) -> tuple[DeviceRoutine, ...]:
         """What it calls."""
         axes = self.tiles.height, self.tiles.width
         return tuple(dict.fromkeys(routine(one, "output", self.lanes) for one in axes))
@@ -226,7 +226,7 @@ class Scatter:
             Declare("sum", (tiles.height.products,), lanes),
             e,
             *sums,
-            Transform(call_of(tiles.height, "output", lanes), "sum", e.name),
+            TransformCall(call_of(tiles.height, "output", lanes), "sum", e.name),
             loop("i", tiles.height.m, Assign(self.columns[i, b], e[i])),
         ]
 
@@ -271,7 +271,7 @@ class Scatter:
                 line,
                 outputs,
                 loop("b", width.products, Assign(line[b], self.columns[i, b])),
-                Transform(call_of(width, "output", lanes), line.name, outputs.name),
+                TransformCall(call_of(width, "output", lanes), line.name, outputs.name),
                 loop("k", width.m, *stores),
             ),
         ]
@@ -284,7 +284,7 @@ class Scatter:
         return index((problem.batch, height, width, filters), image, row, col, filter)
 
 
-def transform_input(gather: Gather, transformed: Array, items: int) -> Kernel:
+def transform_input(gather: Gather, transformed: DeviceArray, items: int) -> DeviceKernel:
     """Return the kernel that writes the transformed tiles.
 
     ``transformed``: (positions, groups, tiles, channels) in NHWC, (positions, groups, channels,
@@ -321,7 +321,7 @@ def transform_input(gather: Gather, transformed: Array, items: int) -> Kernel:
         ),
     ]
     body, counts, size = launched(body, items, (first, along // lanes), (second, across))
-    return Kernel(
+    return DeviceKernel(
         "transform_input",
         f"Pixels of tiles, transformed: {positions} numbers of each.",
         (gather.input,),
@@ -332,7 +332,7 @@ def transform_input(gather: Gather, transformed: Array, items: int) -> Kernel:
     )
 
 
-def transform_output(scatter: Scatter, sums: Array, items: int) -> Kernel:
+def transform_output(scatter: Scatter, sums: DeviceArray, items: int) -> DeviceKernel:
     """Return the kernel that writes the outputs.
 
     ``sums``: (positions, groups, tiles, filters) in NHWC, (positions, groups, filters, tiles) in
@@ -360,7 +360,7 @@ def transform_output(scatter: Scatter, sums: Array, items: int) -> Kernel:
         *scatter.rows(tile, group * filters + filter),
     ]
     body, items_of, size = launched(body, items, (first, counts[0]), (second, counts[1]))
-    return Kernel(
+    return DeviceKernel(
         "transform_output",
         "Sums of tiles, transformed to outputs, finished and stored.",
         (sums, *scatter.finish.arrays),

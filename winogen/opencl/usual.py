@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 from winogen.conv.problem import Problem, plane_of
-from winogen.opencl.devices import Device
-from winogen.opencl.scheme import Point
-from winogen.opencl.space import Points
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.space import DirectSpace
 
 _MOST_SUMS = 32  # of an item, in vectors
 
 
-def usual(problem: Problem, device: Device, count: int) -> list[Point]:
+def usual(problem: Problem, device: DeviceInfo, count: int) -> list[DirectPoint]:
     """Return up to ``count`` valid points, those with the most sums of an item first.
 
     Half of them sum a window at once, which takes no memory besides the call's arrays. There are
     none where the device has no room for any.
     """
-    points, found = Points(problem, device), list[Point]()
+    points, found = DirectSpace(problem, device), list[DirectPoint]()
     for at_once in (True, False):
         valid = filter(points.valid, _offered(problem, device, at_once))
         found += islice(valid, -(-count // 2))
     return found[:count] or [*filter(points.valid, _least(problem))][:1]
 
 
-def _offered(problem: Problem, device: Device, at_once: bool) -> Iterator[Point]:
+def _offered(problem: Problem, device: DeviceInfo, at_once: bool) -> Iterator[DirectPoint]:
     """Points in the order in which they are worth trying, valid or not."""
     layer = problem.layer
     channels, filters = layer.weight_shape[1], layer.filters // layer.groups
@@ -48,7 +48,7 @@ def _offered(problem: Problem, device: Device, at_once: bool) -> Iterator[Point]
             parts = 1 if at_once else next((n for n in (8, 4, 2, 3) if whole % n == 0), 1)
             if parts == 1 and not at_once:
                 continue
-            yield Point(
+            yield DirectPoint(
                 tile_height=rows.reach + rows.stride * (high - 1),
                 tile_width=columns.reach + columns.stride * (s * wide - 1),
                 extra_height=extra[0] * rows.stride,
@@ -63,19 +63,19 @@ def _offered(problem: Problem, device: Device, at_once: bool) -> Iterator[Point]
             )
 
 
-def _least(problem: Problem) -> Iterator[Point]:
+def _least(problem: Problem) -> Iterator[DirectPoint]:
     """Points that ask for least: one number at a time; then few work-groups, too."""
     rows, columns = problem.layer.plane
     chunk = rows.kernel * columns.kernel * problem.layer.weight_shape[1]
-    yield Point(rows.reach, columns.reach, chunk=chunk)
+    yield DirectPoint(rows.reach, columns.reach, chunk=chunk)
     high, wide = plane_of(problem.output_size)
-    yield Point(
+    yield DirectPoint(
         rows.reach + rows.stride * (high - 1), columns.reach + columns.stride * (wide - 1),
         chunk=chunk,
     )  # fmt: skip
 
 
-def _tile(problem: Problem, device: Device, windows: int) -> tuple[int, int, tuple[int, int]]:
+def _tile(problem: Problem, device: DeviceInfo, windows: int) -> tuple[int, int, tuple[int, int]]:
     """Return work-items of a tile along both axes, and outputs beyond the layer's.
 
     Those that leave least idle: outputs that nobody wants, and items of a wave without work.

@@ -8,8 +8,8 @@ from math import gcd
 from operator import add
 
 from winogen.codegen.devices.expressions import (
-    Call,
     Expr,
+    FunctionCall,
     Id,
     Lane,
     Load,
@@ -20,23 +20,23 @@ from winogen.codegen.devices.expressions import (
     expr,
 )
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Statement,
     Store,
 )
 from winogen.conv.problem import Problem, plane_of
-from winogen.opencl.epilogue import Finish
+from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.indices import quotient, remainder
 from winogen.opencl.lets import Lets, apart, chosen
-from winogen.opencl.maps import Place
+from winogen.opencl.maps import ReadPlace
 from winogen.opencl.operations import YES
-from winogen.opencl.scheme import Point, Scheme
+from winogen.opencl.scheme import DirectPoint, Scheme
 
 COMMENT = """\
 An item sums {chunk} of a window for {filters} and {windows}.
@@ -46,7 +46,9 @@ Work-groups: blocks of filters, tiles, images; items of one: chunks, windows of 
 class WindowSums:
     """Makes the kernel: ids, loops, sums, and where they go."""
 
-    def __init__(self, problem: Problem, point: Point, scheme: Scheme, finish: Finish):
+    def __init__(
+        self, problem: Problem, point: DirectPoint, scheme: Scheme, finish: DeviceEpilogue
+    ):
         self.problem = problem
         self.point = point
         self.scheme = scheme
@@ -61,7 +63,7 @@ class WindowSums:
     def _zero(self) -> Expr:
         return Splat(Number(0.0), self.lanes) if self.lanes > 1 else Number(0.0)
 
-    def kernel(self, reads: tuple[Array, ...], target: Array) -> Kernel:
+    def kernel(self, reads: tuple[DeviceArray, ...], target: DeviceArray) -> DeviceKernel:
         """Return the kernel that reads the padded input and packed weights, writing ``target``."""
         point, lets = self.point, Lets()
         block = lets.let("block", Id("group", 0), self.groups * self.blocks)
@@ -79,8 +81,8 @@ class WindowSums:
         body = [*within.statements, *body]
         for at, count in ((chunk_round, self.chunk_rounds), (window_round, self.window_rounds)):
             if isinstance(at, Name):
-                body = [Loop(at.name, Number(0), Number(count), Number(1), tuple(body))]
-        return Kernel(
+                body = [ForLoop(at.name, Number(0), Number(count), Number(1), tuple(body))]
+        return DeviceKernel(
             "sum_windows",
             COMMENT.format(
                 chunk=_some(point.chunk * point.vector, "number"),
@@ -99,7 +101,7 @@ class WindowSums:
         )
 
     def _rounds(
-        self, lets: Lets, window: tuple[Expr, Expr], chunk: tuple[Expr, Expr], target: Array
+        self, lets: Lets, window: tuple[Expr, Expr], chunk: tuple[Expr, Expr], target: DeviceArray
     ) -> list[Statement]:
         """The sums of an item's windows over one chunk, and where they go."""
         first = (window[0] * self.point.local_windows + window[1]) * self.point.windows
@@ -127,7 +129,7 @@ class WindowSums:
         at = (row * columns + tap) * run + vector
         moving = frozenset(("vector",))
 
-        def read(place: Place, name: str) -> Expr:
+        def read(place: ReadPlace, name: str) -> Expr:
             """What is there; all that stays the same in the inner loop gets a name outside."""
             still, moved = apart(place.index, moving)
             if place.inside != YES:
@@ -171,9 +173,9 @@ class WindowSums:
 
     def _product(self, weight: Expr, pixel: Expr, sums: Expr) -> Expr:
         if not self.point.dot or self.point.vector == 1:
-            return Call("fma", (weight, pixel, sums))
+            return FunctionCall("fma", (weight, pixel, sums))
         for lane in range(self.point.vector):
-            sums = Call("fma", (Lane(weight, lane), Lane(pixel, lane), sums))
+            sums = FunctionCall("fma", (Lane(weight, lane), Lane(pixel, lane), sums))
         return sums
 
     def _run(self) -> int:
@@ -245,7 +247,7 @@ def _loop(name: str, count: int, body: list[Statement], unroll: bool) -> list[St
     """A loop; only its body where it runs once."""
     if count == 1:
         return body
-    return [Loop(name, Number(0), expr(count), Number(1), tuple(body), unroll)]
+    return [ForLoop(name, Number(0), expr(count), Number(1), tuple(body), unroll)]
 
 
 def _some(count: int, noun: str) -> str:

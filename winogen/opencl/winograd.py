@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceWork,
     If,
-    Kernel,
     Store,
-    Work,
 )
 from winogen.codegen.transform import Transform
 from winogen.conv.problem import Problem
 from winogen.opencl.cuts import Buffers, Parameters, lanes_of
-from winogen.opencl.epilogue import Finish
+from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.filters import transformed
 from winogen.opencl.fused import convolve_tiles
 from winogen.opencl.product import multiply
-from winogen.opencl.tiles import Tiles, both, index
+from winogen.opencl.tiles import TileGrid, both, index
 from winogen.opencl.transforming import (
     Gather,
     Scatter,
@@ -41,14 +41,14 @@ def mcmr_work(
     transforms: tuple[Transform, Transform],
     parameters: Parameters,
     bias: bool = False,
-) -> Work:
+) -> DeviceWork:
     """Return the kernels that compute a problem of two axes by tiles.
 
     ``transforms``: the algorithms along the height and the width, made for the layer's taps and
     strides. ``bias``: whether a call brings one. Arrays are float32 or float16, the arithmetic is
     float32, and a work-item's factors of products are what the parameters say.
     """
-    tiles = Tiles(problem, *transforms)
+    tiles = TileGrid(problem, *transforms)
     layer, planar = problem.layer, problem.layer.planar
     groups, block = layer.groups, parameters.block(planar)
     channels, filters = layer.channels // groups, layer.filters // groups
@@ -56,14 +56,14 @@ def mcmr_work(
     input_, output = arrays_of(problem)
     in_lanes, out_lanes = (lanes_of(parameters, planar, count) for count in (channels, filters))
     gather = Gather(tiles, input_, in_lanes, planar and in_lanes > 1)
-    finish = Finish(problem, bias, filters_in_lanes=not planar)
+    finish = DeviceEpilogue(problem, bias, filters_in_lanes=not planar)
     scatter = Scatter(tiles, output, finish, out_lanes, planar and out_lanes > 1)
     packed, items = buffers.packed, parameters.items
     pack = pack_filters(tiles, packed, not planar or parameters.fused, items)
     routines = *gather.routines, *scatter.routines
     if buffers.tiles is None or buffers.sums is None:
         one = convolve_tiles(gather, scatter, packed, parameters.tiles, items)
-        return Work((pack,), (one,), routines)
+        return DeviceWork((pack,), (one,), routines)
     rows, columns = (packed, buffers.tiles) if planar else (buffers.tiles, packed)
     comment = (
         f"Products of {tiles.positions} positions: of filters and tiles {parameters.filters} x "
@@ -74,19 +74,21 @@ def mcmr_work(
         multiply("multiply", comment, rows, columns, buffers.sums, channels, block),
         transform_output(scatter, buffers.sums, items),
     )
-    return Work((pack,), kernels, routines)
+    return DeviceWork((pack,), kernels, routines)
 
 
-def arrays_of(problem: Problem) -> tuple[Array, Array]:
+def arrays_of(problem: Problem) -> tuple[DeviceArray, DeviceArray]:
     """Return the input and the output of a problem."""
     dtype = problem.layer.dtype
     return (
-        Array("input", problem.input_shape, dtype, "input"),
-        Array("output", problem.output_shape, dtype, "output"),
+        DeviceArray("input", problem.input_shape, dtype, "input"),
+        DeviceArray("output", problem.output_shape, dtype, "output"),
     )
 
 
-def pack_filters(tiles: Tiles, packed: Array, filters_last: bool, items: int) -> Kernel:
+def pack_filters(
+    tiles: TileGrid, packed: DeviceArray, filters_last: bool, items: int
+) -> DeviceKernel:
     """Return the kernel that transforms the filters.
 
     ``packed``: (positions, groups, channels, filters), or with ``filters_last`` false (positions,
@@ -94,7 +96,7 @@ def pack_filters(tiles: Tiles, packed: Array, filters_last: bool, items: int) ->
     """
     layer = tiles.problem.layer
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
-    weights = Array("weights", layer.weight_shape, "float32", "weights")
+    weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
     _, groups, across, along = packed.shape
     first, second, group = Id("global", 0), Id("global", 1), group_id(groups)
     filter, channel = (first, second) if filters_last else (second, first)
@@ -122,7 +124,7 @@ def pack_filters(tiles: Tiles, packed: Array, filters_last: bool, items: int) ->
         loop("a", tiles.height.products, *row, *stores, unroll=False),
     ]
     body, counts, size = launched([*body], items, (first, along), (second, across))
-    return Kernel(
+    return DeviceKernel(
         "pack_filters",
         "Filters, transformed and rounded once.",
         (weights,),

@@ -29,11 +29,11 @@ import winogen
 from winogen.conv import wisdom
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
-from winogen.opencl.choice import Candidate, direct_candidate, tiled_candidate
+from winogen.opencl.choice import DeviceCandidate, direct_candidate, tiled_candidate
 from winogen.opencl.cuts import Parameters
-from winogen.opencl.devices import Device
-from winogen.opencl.scheme import PARAMETERS, Point
-from winogen.opencl.space import Points as Space
+from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.scheme import PARAMETERS, DirectPoint
+from winogen.opencl.space import DirectSpace as Space
 from winogen.records import Points
 from winogen.toolchain import lines
 
@@ -47,7 +47,7 @@ def path() -> Path | None:
     return None if beside is None else beside.with_suffix(f".opencl{beside.suffix}")
 
 
-def place(device: Device) -> Record:
+def place(device: DeviceInfo) -> Record:
     """Return what times depend on besides the layer."""
     return {"winogen": winogen.__version__, "device": device.key}
 
@@ -59,7 +59,7 @@ def layer_of(problem: Problem) -> Record:
     return record
 
 
-def candidates(problem: Problem, device: Device) -> list[Candidate]:
+def candidates(problem: Problem, device: DeviceInfo) -> list[DeviceCandidate]:
     """Return what was measured of a problem on a device and applies to it, the fastest first."""
     where = path()
     key = _key({"place": place(device), "layer": layer_of(problem)})
@@ -68,7 +68,7 @@ def candidates(problem: Problem, device: Device) -> list[Candidate]:
     return sorted((one for one in found if one is not None), key=lambda one: one.seconds)
 
 
-def add(problem: Problem, device: Device, front: Iterable[Candidate], date: str) -> None:
+def add(problem: Problem, device: DeviceInfo, front: Iterable[DeviceCandidate], date: str) -> None:
     """Keep what was measured of a problem, instead of what an earlier search found.
 
     Raises OSError if the file cannot be written.
@@ -123,7 +123,7 @@ def _check(record: Record) -> None:
             raise ValueError("seconds")
 
 
-def encoded(candidate: Candidate) -> Record:
+def encoded(candidate: DeviceCandidate) -> Record:
     """Return a candidate as JSON can hold it."""
     record: Record = {
         "algorithm": candidate.algorithm,
@@ -138,13 +138,13 @@ def encoded(candidate: Candidate) -> Record:
     return json.loads(json.dumps(record))
 
 
-def _parts(record: Record) -> tuple[Point | Parameters, Any, tuple[Points | None, ...]]:
+def _parts(record: Record) -> tuple[DirectPoint | Parameters, Any, tuple[Points | None, ...]]:
     """Parameters, tile and points of a record. Raises ValueError and so on for what is none."""
     given = record["parameters"]
     if record["algorithm"] == "direct":
         if set(given) != set(PARAMETERS) or any(type(one) is not int for one in given.values()):
             raise ValueError("parameters")
-        return Point(**given), None, ()
+        return DirectPoint(**given), None, ()
     if record["algorithm"] != "mcmr":
         raise ValueError("algorithm")
     high, wide = map(int, given["group"])
@@ -154,11 +154,11 @@ def _parts(record: Record) -> tuple[Point | Parameters, Any, tuple[Points | None
     return cut, (rows, columns), points
 
 
-def decoded(record: Record, problem: Problem, device: Device) -> Candidate | None:
+def decoded(record: Record, problem: Problem, device: DeviceInfo) -> DeviceCandidate | None:
     """Return the candidate of a record, measured; None if it does not apply to the problem."""
     parameters, tile, points = _parts(record)
     try:
-        if isinstance(parameters, Point):
+        if isinstance(parameters, DirectPoint):
             if not Space(problem, device).valid(parameters):
                 return None
             found = direct_candidate(problem, parameters, device)

@@ -14,9 +14,9 @@ from math import prod
 
 from winogen.codegen.devices import statements as records
 from winogen.codegen.devices.expressions import (
-    Call,
     Element,
     Expr,
+    FunctionCall,
     Id,
     Lane,
     Name,
@@ -28,18 +28,18 @@ from winogen.codegen.devices.expressions import (
 )
 from winogen.codegen.devices.expressions import Load as Read
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceWork,
+    ForLoop,
     If,
-    Kernel,
-    Loop,
     Statement,
-    Work,
 )
 from winogen.conv.problem import Problem
 from winogen.errors import Unsupported
-from winogen.opencl.epilogue import Finish as Epilogue
+from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.records import Target
 from winogen_lab.loops.build import build
 from winogen_lab.loops.nest import (
@@ -75,7 +75,9 @@ _GROUP = 64  # the most work-items of a group
 _ZERO = Number(0.0)
 
 
-def nest_work(problem: Problem, parameters: Parameters, target: Target, bias: bool = True) -> Work:
+def nest_work(
+    problem: Problem, parameters: Parameters, target: Target, bias: bool = True
+) -> DeviceWork:
     """Return the kernels of a layer by a nest: one that packs the filters, one that computes.
 
     ``target``: its vectors have the lanes. Raises InvalidValue for illegal parameters, Unsupported
@@ -170,21 +172,21 @@ class _Writer:
         count = self.items.count
         self.shape = (problem.batch, layer.groups, count)
         self.arrays = {
-            "image": Array("input", problem.input_shape, "float32", "input"),
-            "kernel": Array("packed", (layer.groups, nest.packed), "float32", "packed"),
-            "bias": Array("bias", (layer.filters,), "float32", "bias"),
-            "output": Array("output", problem.output_shape, "float32", "output"),
-            "tile": Array("tile", (*self.shape, nest.tile), "float32", "workspace"),
-            "sums": Array("sums", (*self.shape, nest.sums), "float32", "workspace"),
+            "image": DeviceArray("input", problem.input_shape, "float32", "input"),
+            "kernel": DeviceArray("packed", (layer.groups, nest.packed), "float32", "packed"),
+            "bias": DeviceArray("bias", (layer.filters,), "float32", "bias"),
+            "output": DeviceArray("output", problem.output_shape, "float32", "output"),
+            "tile": DeviceArray("tile", (*self.shape, nest.tile), "float32", "workspace"),
+            "sums": DeviceArray("sums", (*self.shape, nest.sums), "float32", "workspace"),
         }
-        self.finish = Epilogue(problem, bias=False)
+        self.finish = DeviceEpilogue(problem, bias=False)
         self.bias = bias
 
-    def work(self) -> Work:
+    def work(self) -> DeviceWork:
         """The kernel that packs the filters, and the one that computes."""
-        return Work((self._pack(),), (self._kernel(),))
+        return DeviceWork((self._pack(),), (self._kernel(),))
 
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> DeviceKernel:
         count = self.items.count
         group = min(_GROUP, 1 << (count - 1).bit_length())
         part = records.Let("part", Id("global", 0))
@@ -203,7 +205,7 @@ class _Writer:
         if "bias" in used and self.bias:
             reads.append(self.arrays["bias"])
         inner = [self.arrays[one] for one in ("tile", "sums") if self._is_own(one)]
-        return Kernel(
+        return DeviceKernel(
             "convolve",
             "Direct convolution by a loop nest, whose outermost loops are the items: "
             f"{', '.join(index for index, *_ in self.items.loops) or 'none'}.",
@@ -231,10 +233,10 @@ class _Writer:
 
     # ---- the filters -------------------------------------------------------------------------
 
-    def _pack(self) -> Kernel:
+    def _pack(self) -> DeviceKernel:
         """Filters in the order in which the nest reads them; what fills up steps is zero."""
         layer, nest = self.problem.layer, self.nest
-        weights = Array("weights", layer.weight_shape, "float32", "weights")
+        weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
         at = records.Let("at", Id("global", 0))
         groups = [] if layer.groups == 1 else [records.Let("group", Id("global", 1))]
         group = min(_GROUP, 1 << (nest.packed - 1).bit_length())
@@ -259,7 +261,7 @@ class _Writer:
         body: tuple[Statement, ...] = (*statements[1:], store)
         if nest.packed % group:
             body = (If(at.read < nest.packed, body),)
-        return Kernel(
+        return DeviceKernel(
             "pack_filters",
             "Filters in the order in which the nest reads them, zeros where there are none.",
             (weights,),
@@ -280,7 +282,7 @@ class _Writer:
 
     def _least(self, bound: Bound) -> Expr:
         forms = [self._affine(form) for form in dict.fromkeys(bound)]
-        return reduce(lambda one, other: Call("min", (one, other)), forms)
+        return reduce(lambda one, other: FunctionCall("min", (one, other)), forms)
 
     def _base(self, array: str) -> Expr:
         """The name of where the numbers of this image, group and item begin in an array."""
@@ -350,7 +352,7 @@ class _Writer:
         steps = (self._least(node.high) - low + (node.step - 1)) // node.step
         if isinstance(steps, Number):
             return low + max(0, int(steps.value)) * node.step
-        return low + Call("max", (steps, Number(0))) * node.step
+        return low + FunctionCall("max", (steps, Number(0))) * node.step
 
     def _statement(self, node: Node, start: Expr | None) -> Sequence[Statement]:
         match node:
@@ -408,7 +410,7 @@ class _Writer:
         low = self._affine(node.low) if start is None else start
         unroll = node.role == "register"
         inner = self._body(node.body)
-        return [Loop(node.index, low, self._least(node.high), Number(node.step), inner, unroll)]
+        return [ForLoop(node.index, low, self._least(node.high), Number(node.step), inner, unroll)]
 
     def _at(self, node: For, value: int) -> Body:
         """The body of a loop for one value of its index, with registers of its own."""
@@ -517,7 +519,7 @@ class _Writer:
         body: tuple[Statement, ...] = (self._write("tile", to, value),)
         for name, size, let in ((k, channels, None), (q, columns, column), (r, rows, row)):
             inner = body if let is None else (let, *body)
-            body = (Loop(name.name, Number(0), Number(size), Number(1), inner),)
+            body = (ForLoop(name.name, Number(0), Number(size), Number(1), inner),)
         return body
 
     def _each(self, region: Region, one: Callable[..., Sequence[Statement]]) -> Sequence[Statement]:
@@ -529,7 +531,7 @@ class _Writer:
         names = (k, r, q) if self.problem.layer.planar else (r, q, k)
         by_name = dict(zip((k.name, r.name, q.name), sizes))
         for name in reversed(names):
-            body = (Loop(name.name, Number(0), by_name[name.name], Number(1), body),)
+            body = (ForLoop(name.name, Number(0), by_name[name.name], Number(1), body),)
         return body
 
     def _in_sums(self, place: tuple[Expr, Expr, Expr]) -> Expr:
@@ -545,7 +547,7 @@ class _Writer:
         if node.array == "sums":
             # Steps of the micro-kernel may go beyond the outputs.
             zero = (self._write("sums", Name("sum_place"), _ZERO),)
-            zeros = (Loop("sum_place", Number(0), Number(self.nest.sums), Number(1), zero),)
+            zeros = (ForLoop("sum_place", Number(0), Number(self.nest.sums), Number(1), zero),)
         return [*zeros, *self._each(node.region, start)]
 
     def _finished(self, node: Finish) -> Sequence[Statement]:

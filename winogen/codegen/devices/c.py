@@ -11,19 +11,28 @@ from dataclasses import replace
 from typing import ClassVar
 
 from winogen.codegen.devices.c_like import Printer, letters
-from winogen.codegen.devices.expressions import Binary, Call, Element, Expr, Id, Load, Name, Select
+from winogen.codegen.devices.expressions import (
+    Binary,
+    Element,
+    Expr,
+    FunctionCall,
+    Id,
+    Load,
+    Name,
+    Select,
+)
 from winogen.codegen.devices.lines import broken, indented
 from winogen.codegen.devices.phases import Items, Lives, split
 from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
-    Array,
     Barrier,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
-    Routine,
     Statement,
     Store,
 )
@@ -95,7 +104,7 @@ class C(Printer):
             return f"{one} {value.op[0]} {other}", 2
         return super().binary(value)
 
-    def function(self, value: Call) -> str:
+    def function(self, value: FunctionCall) -> str:
         name, lanes = value.function, value.lanes
         if not value.real:
             self.needed.add(("integers", name))
@@ -179,7 +188,7 @@ class C(Printer):
         for phase in split(body) if self.items.count > 1 else [tuple(body)]:
             if isinstance(phase, tuple):
                 lines += self.phase(phase, columns)
-            elif isinstance(phase, Loop):
+            elif isinstance(phase, ForLoop):
                 head = self.loop_head(phase)
                 lines += [f"{head} {{", *indented(self.phases(phase.body, columns - 4)), "}"]
             elif isinstance(phase, If):
@@ -219,15 +228,15 @@ class C(Printer):
 
     # ---- functions and files -----------------------------------------------------------------
 
-    def routine_head(self, one: Routine) -> str:
+    def routine_head(self, one: DeviceRoutine) -> str:
         kind, (source, target) = self.type_of(True, one.lanes), letters(one)
         return f"static inline void {self.name(one.name)}(const {kind} *{source}, {kind} *{target})"
 
-    def parameter(self, array: Array, const: bool) -> str:
+    def parameter(self, array: DeviceArray, const: bool) -> str:
         kind = self.type_of(True, 1, array.dtype)
         return f"{'const ' * const}{kind} *restrict {self.name(array.name)}"
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: DeviceKernel) -> str:
         self.enter(kernel)
         self.items = Items(kernel.items, kernel.group, defined(kernel.body) | set(self.dtypes))
         self.lives = Lives(kernel) if self.items.count > 1 else Lives(replace(kernel, body=()))

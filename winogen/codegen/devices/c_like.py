@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 from winogen.codegen.ctext import NamedConstant, Spelling, routine
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Element,
     Expr,
+    FunctionCall,
     Id,
     Lane,
     Load,
@@ -28,20 +28,20 @@ from winogen.codegen.devices.expressions import (
 )
 from winogen.codegen.devices.lines import COLUMNS, block, broken, indented
 from winogen.codegen.devices.statements import (
-    Array,
     Assign,
     Barrier,
     Declare,
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    DeviceWork,
+    ForLoop,
     If,
-    Kernel,
     Let,
-    Loop,
     Remark,
-    Routine,
     Statement,
     Store,
-    Transform,
-    Work,
+    TransformCall,
 )
 from winogen.codegen.devices.walk import variable, variables_of
 from winogen.codegen.dialects import single
@@ -61,7 +61,7 @@ SHARED = "shared"  # where an array lies that the items of a work-group share
 
 
 class Printer:
-    """Spells the kernels of a `Work` in a language.
+    """Spells the kernels of a `DeviceWork` in a language.
 
     ``used`` collects the names of helper functions that the text calls.
     """
@@ -70,7 +70,7 @@ class Printer:
     functions: ClassVar[dict[str, str]] = {}  # of reals, where they are not called as here
     braces: ClassVar[bool] = False  # whether bodies of one line are in braces, too
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: DeviceWork) -> None:
         self.work = work
         self.arithmetic = work.arithmetic
         self.used: set[str] = set()
@@ -115,11 +115,11 @@ class Printer:
         """The statement that waits for the items of a work-group."""
         raise NotImplementedError
 
-    def routine_head(self, one: Routine) -> str:
+    def routine_head(self, one: DeviceRoutine) -> str:
         """The head of the function of a transform, whose arrays are named by `letters`."""
         raise NotImplementedError
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: DeviceKernel) -> str:
         """A whole kernel."""
         raise NotImplementedError
 
@@ -138,7 +138,7 @@ class Printer:
         ]
         return [f"// {line}".rstrip() for lines in paragraphs for line in lines]
 
-    def enter(self, kernel: Kernel) -> None:
+    def enter(self, kernel: DeviceKernel) -> None:
         """Learn the arrays of a kernel."""
         self.dtypes = {one.name: one.dtype for one in kernel.parameters}
         self.places = {one.name: "global" for one in kernel.parameters}
@@ -205,7 +205,7 @@ class Printer:
                 return self._spelled(one)
             case Select():
                 return self.select(value)
-            case Call():
+            case FunctionCall():
                 return self.call(value), _ATOM
             case Binary():
                 return self.binary(value)
@@ -241,7 +241,7 @@ class Printer:
         mixed = op == "||" and isinstance(operand, Binary) and operand.op == "&&"
         return level + 2 if mixed else level
 
-    def call(self, value: Call) -> str:
+    def call(self, value: FunctionCall) -> str:
         """A call of a function."""
         lanes = value.lanes
         if value.real:
@@ -250,7 +250,7 @@ class Printer:
             arguments = [self.expression(one) for one in value.arguments]
         return f"{self.function(value)}({', '.join(arguments)})"
 
-    def function(self, value: Call) -> str:
+    def function(self, value: FunctionCall) -> str:
         """What a function is called."""
         return self.functions.get(value.function, value.function) if value.real else value.function
 
@@ -295,9 +295,9 @@ class Printer:
                 return broken(self.store(one), columns)
             case Barrier():
                 return [self.barrier()]
-            case Transform():
+            case TransformCall():
                 return [self.transform(one)]
-            case Loop():
+            case ForLoop():
                 return self.loop(one, columns)
             case If():
                 return self.condition(one, columns)
@@ -342,7 +342,7 @@ class Printer:
         body: Statement = Assign(Element(one.name, (*indices,), one.real, one.lanes), one.value)
         for name, size in reversed(sizes.items()):
             if size > 1:
-                body = Loop(name, Number(0), Number(size), Number(1), (body,), unroll=True)
+                body = ForLoop(name, Number(0), Number(size), Number(1), (body,), unroll=True)
         return self.statement(body, columns)
 
     def assign(self, target: Name | Element, value: Expr) -> str:
@@ -359,7 +359,7 @@ class Printer:
                 return f"{text} {value.op}= {spelled};"
         return f"{text} = {self.value(value, target.real, target.lanes)};"
 
-    def transform(self, one: Transform) -> str:
+    def transform(self, one: TransformCall) -> str:
         """A call of a transform."""
         source, target = (
             self.name(array) if isinstance(array, str) else self.element(array)
@@ -367,13 +367,13 @@ class Printer:
         )
         return f"{self.name(one.function)}({source}, {target});"
 
-    def loop(self, one: Loop, columns: int) -> list[str]:
+    def loop(self, one: ForLoop, columns: int) -> list[str]:
         """A loop."""
         head = self.loop_head(one)
         lines = block(head, self.statements(one.body, columns - 4), self.braces)
         return [*self.unrolled(), *lines] if one.unroll else lines
 
-    def loop_head(self, one: Loop) -> str:
+    def loop_head(self, one: ForLoop) -> str:
         """What begins a loop."""
         name = self.name(one.name)
         step = "++" if one.step == Number(1) else f" += {self.expression(one.step)}"
@@ -424,11 +424,11 @@ class Printer:
         """The helper functions that were used."""
         return []
 
-    def parameter(self, array: Array, const: bool) -> str:
+    def parameter(self, array: DeviceArray, const: bool) -> str:
         """A parameter of a kernel, without a comma."""
         raise NotImplementedError
 
-    def parameters(self, kernel: Kernel) -> list[str]:
+    def parameters(self, kernel: DeviceKernel) -> list[str]:
         """The lines of a kernel's parameters, each with a comment that says its sizes."""
         written = {one.name for one in kernel.writes}
         *texts, last = (self.parameter(one, one.name not in written) for one in kernel.parameters)
@@ -439,7 +439,7 @@ class Printer:
             for text, one in zip(texts, kernel.parameters, strict=True)
         ]
 
-    def routine(self, one: Routine) -> str:
+    def routine(self, one: DeviceRoutine) -> str:
         """The function of a transform, with its equations above."""
         source, target = letters(one)
         text = routine(one.program, source, target, self.spelling(one.lanes))
@@ -464,7 +464,7 @@ class Printer:
         exact = f" // {constant.exact}" if constant.exact else ""
         return f"const {self.type_of(True)} {constant.name} = {constant.initialiser};{exact}"
 
-    def routine_body(self, one: Routine, lines: list[str]) -> list[str]:
+    def routine_body(self, one: DeviceRoutine, lines: list[str]) -> list[str]:
         """The statements of the function of a transform."""
         return lines
 
@@ -524,20 +524,20 @@ def is_zero(value: Expr) -> bool:
     return isinstance(value, Number) and value.value == 0
 
 
-def letters(one: Routine) -> tuple[str, str]:
+def letters(one: DeviceRoutine) -> tuple[str, str]:
     """Return what a transform reads and what it writes, by the letters of equations: d, v."""
     source = one.program.inputs[0].rstrip("0123456789")
     targets = {kind.source: kind.target for kind in KINDS.values()}
     return source, targets.get(source, "out")
 
 
-def summary(work: Work) -> str:
+def summary(work: DeviceWork) -> str:
     """Return what the comment at the top of the text says: the kernels, and how they are launched.
 
     Each is named with its items along the axes and those of a work-group.
     """
 
-    def line(kernel: Kernel) -> str:
+    def line(kernel: DeviceKernel) -> str:
         axes = max((axis for axis, size in enumerate(kernel.items, 1) if size > 1), default=1)
         items, group = (
             " x ".join(map(str, sizes[:axes])) for sizes in (kernel.items, kernel.group)

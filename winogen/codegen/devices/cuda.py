@@ -7,16 +7,22 @@ from typing import ClassVar
 from winogen.codegen.devices.c_like import Printer, letters
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Element,
     Expr,
+    FunctionCall,
     Load,
     Name,
     Select,
 )
 from winogen.codegen.devices.lines import indented
 from winogen.codegen.devices.real import digits
-from winogen.codegen.devices.statements import Array, Kernel, Routine, Store, Work
+from winogen.codegen.devices.statements import (
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    DeviceWork,
+    Store,
+)
 from winogen.codegen.templates import environment
 
 _NUMBER = {"float32": "float", "float16": "half"}
@@ -34,7 +40,7 @@ class Cuda(Printer):
         " using virtual void volatile while load store select min max Vector".split()
     )
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: DeviceWork) -> None:
         super().__init__(work)
         self.needed: set[tuple[object, ...]] = set()  # vectors and functions of theirs
         self.group = (1, 1, 1)
@@ -93,7 +99,7 @@ class Cuda(Printer):
             return f"{self.expression(target)} = {self.real(value, target.lanes)};"
         return super().assign(target, value)
 
-    def function(self, value: Call) -> str:
+    def function(self, value: FunctionCall) -> str:
         if not value.real:
             return value.function
         name = {"min": "fmin", "max": "fmax"}.get(value.function, value.function)
@@ -134,16 +140,16 @@ class Cuda(Printer):
 
     # ---- functions and files -----------------------------------------------------------------
 
-    def routine_head(self, one: Routine) -> str:
+    def routine_head(self, one: DeviceRoutine) -> str:
         kind, (source, target) = self.type_of(True, one.lanes), letters(one)
         head = f"static __device__ __forceinline__ void {self.name(one.name)}"
         return f"{head}(const {kind} *{source}, {kind} *{target})"
 
-    def parameter(self, array: Array, const: bool) -> str:
+    def parameter(self, array: DeviceArray, const: bool) -> str:
         kind = self.type_of(True, 1, array.dtype)
         return f"{'const ' * const}{kind} *__restrict__ {self.name(array.name)}"
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: DeviceKernel) -> str:
         self.enter(kernel)
         self.group = kernel.group
         # Packing computes in pairs of floats, which products that are not rounded would spoil.

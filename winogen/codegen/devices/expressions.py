@@ -130,7 +130,7 @@ class Binary(Expr):
 
 
 @dataclass(frozen=True)
-class Call(Expr):
+class FunctionCall(Expr):
     """A function of reals: fma, min, max, exp, expm1, log1p, tanh, erfc; of integers: min, max."""
 
     function: str

@@ -12,7 +12,7 @@ from math import prod
 
 from winogen.codegen.ctext import commented
 from winogen.codegen.devices.render import render
-from winogen.codegen.devices.statements import Array, Kernel, Work
+from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceWork
 from winogen.codegen.devices.walk import arrays_used
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
@@ -61,7 +61,7 @@ _CALLED = ("input", "add", "add_after", "output")
 
 
 @dataclass(frozen=True)
-class Buffer:
+class HostBuffer:
     """An array as programs see it."""
 
     name: str
@@ -80,12 +80,12 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Launch:
+class HostLaunch:
     """A launch of a kernel."""
 
     name: str
-    arrays: tuple[Buffer, ...]  # its parameters
-    used: tuple[Buffer, ...]  # ... that it reads or writes anything of
+    arrays: tuple[HostBuffer, ...]  # its parameters
+    used: tuple[HostBuffer, ...]  # ... that it reads or writes anything of
     items: tuple[int, int, int]
     group: tuple[int, int, int]
 
@@ -96,7 +96,7 @@ class Launch:
 
 
 def host_files(
-    work: Work,
+    work: DeviceWork,
     backend: str,
     name: str,
     *,
@@ -172,18 +172,20 @@ def _filled(backend: str, page: str, context: Mapping[str, object]) -> str:
     return environment().get_template(f"devices/{backend}/{page}.j2").render(context)
 
 
-def _renamed(kernel: Kernel, name: str) -> Kernel:
+def _renamed(kernel: DeviceKernel, name: str) -> DeviceKernel:
     return replace(kernel, name=f"{name}_{kernel.name}")
 
 
-def _buffer(one: Array, backend: str, binding: int) -> Buffer:
+def _buffer(one: DeviceArray, backend: str, binding: int) -> HostBuffer:
     sizes = " x ".join(map(str, one.shape))
     ctype = _CTYPES[backend][one.dtype]
-    return Buffer(one.name, one.role, one.dtype, ctype, sizes, prod(one.shape), one.nbytes, binding)
+    return HostBuffer(
+        one.name, one.role, one.dtype, ctype, sizes, prod(one.shape), one.nbytes, binding
+    )
 
 
-def _launch(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Launch:
+def _launch(kernel: DeviceKernel, buffers: Mapping[str, HostBuffer]) -> HostLaunch:
     arrays = tuple(buffers[one.name] for one in kernel.parameters)
     names = arrays_used(kernel.body)
     used = tuple(one for one in arrays if one.name in names)
-    return Launch(kernel.name, arrays, used, kernel.items, kernel.group)
+    return HostLaunch(kernel.name, arrays, used, kernel.items, kernel.group)

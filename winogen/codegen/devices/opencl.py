@@ -8,7 +8,7 @@ from winogen.codegen.devices.c_like import SHARED, Printer, letters
 from winogen.codegen.devices.expressions import Expr, Load
 from winogen.codegen.devices.lines import indented
 from winogen.codegen.devices.real import digits
-from winogen.codegen.devices.statements import Array, Kernel, Routine, Store
+from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceRoutine, Store
 
 _NUMBER = {"float32": "float", "float16": "half"}
 
@@ -96,11 +96,11 @@ class OpenCL(Printer):
 
     # ---- functions and files -----------------------------------------------------------------
 
-    def routine_head(self, one: Routine) -> str:
+    def routine_head(self, one: DeviceRoutine) -> str:
         kind, (source, target) = self.type_of(True, one.lanes), letters(one)
         return f"static inline void {self.name(one.name)}(const {kind} *{source}, {kind} *{target})"
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: DeviceKernel) -> str:
         self.enter(kernel)
         group = ", ".join(map(str, kernel.group))
         shared = []
@@ -123,7 +123,7 @@ class OpenCL(Printer):
             ]
         )
 
-    def parameter(self, array: Array, const: bool) -> str:
+    def parameter(self, array: DeviceArray, const: bool) -> str:
         kind = self.type_of(True, 1, array.dtype)
         return f"{'const ' * const}global {kind} *restrict {self.name(array.name)}"
 

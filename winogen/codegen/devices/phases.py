@@ -12,7 +12,14 @@ from functools import reduce
 from math import prod
 
 from winogen.codegen.devices.expressions import Expr, Id, Name, Number, expr
-from winogen.codegen.devices.statements import Barrier, Declare, Kernel, Let, Loop, Statement
+from winogen.codegen.devices.statements import (
+    Barrier,
+    Declare,
+    DeviceKernel,
+    ForLoop,
+    Let,
+    Statement,
+)
 from winogen.codegen.devices.walk import bodies, loads, values, variables, waits, within
 from winogen.errors import InvalidValue
 
@@ -87,7 +94,7 @@ class Lives:
     branch that differs from item to item.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: DeviceKernel) -> None:
         self.kernel = kernel.name
         self.spread: set[str] = set()
         self.uniform: set[str] = set()  # the same for all items of a group
@@ -109,7 +116,7 @@ class Lives:
                         f"barrier of {self.kernel}: got one in a {type(part).__name__.lower()} that"
                         " differs from item to item; allowed: what all items of a group do alike"
                     )
-            if isinstance(part, Loop):
+            if isinstance(part, ForLoop):
                 self.uniform.add(part.name)
             for inner in bodies(part):
                 self._visit(inner)

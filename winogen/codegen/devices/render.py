@@ -1,12 +1,12 @@
 """Kernels as text in a language of devices.
 
 >>> from winogen.codegen.devices.expressions import Id, Load
->>> from winogen.codegen.devices.statements import Array, Kernel, Let, Store, Work
->>> x, y = Array("x", (64,), "float32", "input"), Array("y", (64,), "float32", "output")
+>>> from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, Let, Store, DeviceWork
+>>> x, y = DeviceArray("x", (64,), "float32", "input"), DeviceArray("y", (64,), "float32", "output")
 >>> i = Let("i", Id("global", 0))
 >>> twice = Store("y", i.read, 2 * Load("x", i.read))
->>> kernel = Kernel("twice", "y = 2 x.", (x,), (y,), (64, 1, 1), (8, 1, 1), (i, twice))
->>> text = render(Work((), (kernel,)), "opencl")
+>>> kernel = DeviceKernel("twice", "y = 2 x.", (x,), (y,), (64, 1, 1), (8, 1, 1), (i, twice))
+>>> text = render(DeviceWork((), (kernel,)), "opencl")
 >>> print(text[text.index("kernel ") :])
 kernel __attribute__((reqd_work_group_size(8, 1, 1)))
 void twice(
@@ -23,19 +23,19 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from winogen.codegen.devices.statements import Work
+from winogen.codegen.devices.statements import DeviceWork
 from winogen.errors import InvalidValue
 
 # The class of each language, in the module of the same name.
 LANGUAGES = {"opencl": "OpenCL", "cuda": "Cuda", "wgsl": "Wgsl", "c": "C"}
 
 
-def render(work: Work, language: str) -> str:
+def render(work: DeviceWork, language: str) -> str:
     """Return the text of all kernels in a language: one of `LANGUAGES`.
 
-    A kernel is a function of the same name; its parameters are those of `Kernel.parameters`. The
-    same work gives the same text. Raises InvalidValue for another language, or for arrays of one
-    name that are not the same.
+    A kernel is a function of the same name; its parameters are those of `DeviceKernel.parameters`.
+    The same work gives the same text. Raises InvalidValue for another language, or for arrays of
+    one name that are not the same.
     """
     if language not in LANGUAGES:
         raise InvalidValue(f"language: got {language!r}; allowed: {', '.join(LANGUAGES)}")

@@ -74,7 +74,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Loop:
+class ForLoop:
     """A loop over start, start + step, ... below ``stop``. ``unroll``: whether to ask for that."""
 
     name: str
@@ -100,8 +100,8 @@ class Barrier:
 
 
 @dataclass(frozen=True)
-class Transform:
-    """A call of a `Routine`: from an array of the work-item's own to another.
+class TransformCall:
+    """A call of a `DeviceRoutine`: from an array of the work-item's own to another.
 
     Each is the name of an array of one axis, or the element of one with more that is such an array.
     """
@@ -118,11 +118,11 @@ class Remark:
     text: str
 
 
-Statement = Let | Declare | Assign | Store | Loop | If | Barrier | Transform | Remark
+Statement = Let | Declare | Assign | Store | ForLoop | If | Barrier | TransformCall | Remark
 
 
 @dataclass(frozen=True)
-class Array:
+class DeviceArray:
     """An array in the device's memory, which a call brings, or has for itself (a workspace)."""
 
     name: str
@@ -147,7 +147,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class DeviceKernel:
     """A kernel, and how it is launched.
 
     ``items`` are those of all work-groups along each axis, a multiple of ``group``.
@@ -155,22 +155,22 @@ class Kernel:
 
     name: str
     comment: str
-    reads: tuple[Array, ...]
-    writes: tuple[Array, ...]
+    reads: tuple[DeviceArray, ...]
+    writes: tuple[DeviceArray, ...]
     items: tuple[int, int, int]
     group: tuple[int, int, int]
     body: tuple[Statement, ...]
     shared: tuple[Shared, ...] = ()
 
     @property
-    def parameters(self) -> tuple[Array, ...]:
+    def parameters(self) -> tuple[DeviceArray, ...]:
         """What a call of it is given, in this order: what it reads and then what it writes."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
 @dataclass(frozen=True)
-class Routine:
-    """A transform that kernels call, from the exact program of an algorithm; see `Transform`."""
+class DeviceRoutine:
+    """A transform that kernels call, of the exact program of an algorithm: see `TransformCall`."""
 
     name: str
     program: Any  # winogen.program.Program
@@ -178,20 +178,20 @@ class Routine:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """Kernels that compute a problem, one behind the other, with all arrays that they need.
 
     ``pack`` are those that run once for the weights, whose results stay. ``arithmetic`` is what
     numbers are computed in.
     """
 
-    pack: tuple[Kernel, ...]
-    kernels: tuple[Kernel, ...]
-    routines: tuple[Routine, ...] = ()
+    pack: tuple[DeviceKernel, ...]
+    kernels: tuple[DeviceKernel, ...]
+    routines: tuple[DeviceRoutine, ...] = ()
     arithmetic: Literal["float32", "float16"] = "float32"
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> tuple[DeviceArray, ...]:
         """All arrays, each once, in the order in which kernels name them."""
         every = (array for k in (*self.pack, *self.kernels) for array in k.parameters)
         return tuple(dict.fromkeys(every))

@@ -10,12 +10,12 @@ from winogen.codegen.devices.statements import (
     Assign,
     Barrier,
     Declare,
+    ForLoop,
     If,
     Let,
-    Loop,
     Statement,
     Store,
-    Transform,
+    TransformCall,
 )
 
 
@@ -44,11 +44,11 @@ def values(one: Statement) -> tuple[Expr, ...]:
             return target, value
         case Store():
             return one.index, one.value
-        case Loop():
+        case ForLoop():
             return one.start, one.stop, one.step
         case If():
             return (one.condition,)
-        case Transform():
+        case TransformCall():
             return tuple(
                 Name(array) if isinstance(array, str) else array
                 for array in (one.source, one.target)
@@ -59,7 +59,7 @@ def values(one: Statement) -> tuple[Expr, ...]:
 def bodies(one: Statement) -> tuple[Sequence[Statement], ...]:
     """Return the lists of statements within one."""
     match one:
-        case Loop():
+        case ForLoop():
             return (one.body,)
         case If():
             return one.body, one.otherwise
@@ -110,7 +110,7 @@ def arrays_used(body: Iterable[Statement]) -> set[str]:
 
 def defined(body: Iterable[Statement]) -> set[str]:
     """Return the names of variables that statements define, of loops, too."""
-    return {one.name for one in all_statements(body) if isinstance(one, (Let, Declare, Loop))}
+    return {one.name for one in all_statements(body) if isinstance(one, (Let, Declare, ForLoop))}
 
 
 def waits(one: Statement) -> bool:

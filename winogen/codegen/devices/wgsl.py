@@ -1,7 +1,7 @@
 """Kernels of devices in WGSL, the language of WebGPU.
 
 All kernels of a work are entry points of one module, which holds its arrays: the binding of each is
-its place among `Work.arrays`.
+its place among `DeviceWork.arrays`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from winogen.codegen.ctext import NamedConstant, Spelling
 from winogen.codegen.devices.c_like import Printer, is_zero, letters
 from winogen.codegen.devices.expressions import (
     Binary,
-    Call,
     Expr,
+    FunctionCall,
     Id,
     Load,
     Number,
@@ -23,14 +23,14 @@ from winogen.codegen.devices.expressions import (
 from winogen.codegen.devices.lines import broken, indented
 from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
-    Array,
     Declare,
-    Kernel,
+    DeviceArray,
+    DeviceKernel,
+    DeviceRoutine,
+    DeviceWork,
     Let,
-    Routine,
     Store,
-    Transform,
-    Work,
+    TransformCall,
 )
 from winogen.codegen.devices.walk import all_expressions
 from winogen.codegen.functions import FUNCTIONS
@@ -70,7 +70,7 @@ class Wgsl(Printer):
         " where with writeonly yield min max exp fma select".split()
     )
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: DeviceWork) -> None:
         super().__init__(work)
         self.moved: set[tuple[str, str, str, int]] = set()  # vectors loaded and stored
         self.called: set[tuple[str, int]] = set()  # functions, and of how many lanes
@@ -126,7 +126,7 @@ class Wgsl(Printer):
             return f" {value.op} ".join(sides), 4
         return super().binary(value)
 
-    def function(self, value: Call) -> str:
+    def function(self, value: FunctionCall) -> str:
         name, lanes = value.function, value.lanes
         if not value.real or name in ("min", "max", "fma", "exp"):
             return name
@@ -188,7 +188,7 @@ class Wgsl(Printer):
             return [f"{head} = {kind}();"]
         return [f"{head};", *self.filled(one, columns)]
 
-    def transform(self, one: Transform) -> str:
+    def transform(self, one: TransformCall) -> str:
         source, target = (
             self.name(array) if isinstance(array, str) else self.element(array)
             for array in (one.source, one.target)
@@ -209,25 +209,25 @@ class Wgsl(Printer):
         exact = f" // {constant.exact}" if constant.exact else ""
         return f"const {constant.name}: {self.type_of(True)} = {constant.initialiser};{exact}"
 
-    def _array(self, one: Routine, count: int) -> str:
+    def _array(self, one: DeviceRoutine, count: int) -> str:
         return f"array<{self.type_of(True, one.lanes)}, {count}>"
 
-    def routine_head(self, one: Routine) -> str:
+    def routine_head(self, one: DeviceRoutine) -> str:
         source = f"{letters(one)[0]}: {self._array(one, len(one.program.inputs))}"
         target = self._array(one, len(one.program.outputs))
         return f"fn {self.name(one.name)}({source}) -> {target}"
 
-    def routine_body(self, one: Routine, lines: list[str]) -> list[str]:
+    def routine_body(self, one: DeviceRoutine, lines: list[str]) -> list[str]:
         target = letters(one)[1]
         kind = self._array(one, len(one.program.outputs))
         return [f"var {target}: {kind};", *lines, f"return {target};"]
 
-    def parameter(self, array: Array, const: bool) -> str:
+    def parameter(self, array: DeviceArray, const: bool) -> str:
         access = "read" if const else "read_write"
         kind = self.type_of(True, 1, array.dtype)
         return f"var<storage, {access}> {self.name(array.name)}: array<{kind}>;"
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: DeviceKernel) -> str:
         self.enter(kernel)
         for axis, (items, size) in enumerate(zip(kernel.items, kernel.group, strict=True)):
             if items // size > _GROUPS:
