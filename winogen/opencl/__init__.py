@@ -15,10 +15,10 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
 
 _PUBLIC = {
     "Conv2d": "winogen.opencl.layer",
-    "Device": "winogen.opencl.devices",
+    "DeviceInfo": "winogen.opencl.devices",
     "DevicePlan": "winogen.opencl.plan",
 }
-__all__ = ["Conv2d", "Device", "DevicePlan"]
+__all__ = ["Conv2d", "DeviceInfo", "DevicePlan"]
 
 if not TYPE_CHECKING:  # who checks types would let any name pass
     __getattr__ = attribute_of(__name__, _PUBLIC)
