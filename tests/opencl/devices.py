@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 
 import numpy as np
 import pytest
+
+# Thorough tests draw so many times their random cases: CI sets 4, and 60 draws 300 points a shape.
+DRAWS = int(os.environ.get("WINOGEN_DRAWS", "1"))
 
 
 @functools.cache

@@ -104,9 +104,9 @@ def test_points_are_exact(name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SHAPES)
-def test_three_hundred_points_are_exact(name):
+def test_many_points_are_exact(name):
     case = SHAPES[name]
-    for point in drawn(case, 100, 300):
+    for point in drawn(case, 100, 5 * devices.DRAWS):
         check(case, point, options=())
 
 

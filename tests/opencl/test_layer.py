@@ -62,7 +62,7 @@ def test_random_problems(seed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(1000, 1150))
+@pytest.mark.parametrize("seed", range(1000, 1000 + 10 * devices.DRAWS))
 def test_many_random_problems(seed):
     check_random(seed)
 

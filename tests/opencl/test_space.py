@@ -4,6 +4,7 @@ import itertools
 from random import Random
 
 import pytest
+from opencl import devices
 
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidValue, Unsupported
@@ -99,7 +100,7 @@ def test_no_draw_is_invalid(case):
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES[:2])
 def test_no_draw_of_many_is_invalid(case):
-    points, drawn = draws(case, 100_000)
+    points, drawn = draws(case, 2500 * devices.DRAWS)
     assert all(map(points.valid, drawn))
 
 

@@ -115,7 +115,7 @@ def test_random_problems(seed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(100, 400))
+@pytest.mark.parametrize("seed", range(100, 100 + 20 * devices.DRAWS))
 def test_many_random_problems(seed):
     check_random(seed)
 
