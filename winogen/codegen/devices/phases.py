@@ -114,7 +114,8 @@ class Lives:
                 if not self._is_known(value, self.uniform, groups=True):
                     kind = "loop" if isinstance(part, ForLoop) else "if"
                     raise InvalidValue(
-                        f"barrier of {self.kernel}: got one in a {kind} that differs from item to item; allowed: what all items of a group do alike"
+                        f"barrier of {self.kernel}: got one in a {kind} that differs from item "
+                        "to item; allowed: what all items of a group do alike"
                     )
             if isinstance(part, ForLoop):
                 self.uniform.add(part.name)
