@@ -10,7 +10,7 @@ import pytest
 from cli.test_generate import compiled, generate
 
 import winogen as package
-from winogen.codegen.standalone import _target_text
+from winogen.codegen.compiling import spelled_target
 from winogen.conv.standalone_quantized import standalone_quantized
 from winogen.errors import InvalidType, InvalidValue
 from winogen.records import TARGETS
@@ -230,9 +230,9 @@ def test_too_long_sums_are_refused(winogen, tmp_path):
 
 
 def test_arm_says_which_extension_it_needs():
-    texts = _target_text(TARGETS["neon"].using("dotprod"))
+    texts = spelled_target(TARGETS["neon"].using("dotprod"))
     assert texts["features"] == ["arch=armv8.2-a+dotprod"]
     assert texts["missing"] == "!defined(__ARM_FEATURE_DOTPROD)"
-    both = _target_text(TARGETS["neon"].using("dotprod", "i8mm"))
+    both = spelled_target(TARGETS["neon"].using("dotprod", "i8mm"))
     assert both["features"] == ["arch=armv8.2-a+dotprod+i8mm"]
     assert "!defined(__ARM_FEATURE_MATMUL_INT8)" in both["missing"]

@@ -24,9 +24,9 @@ def context():
 
 def run(text, work, arrays, options=()):
     """Run all kernels of a text; return every array by name, those not given full of NaN before."""
-    import pyopencl as cl
-
     device = context()
+    import pyopencl as cl  # there, if a device is
+
     program = cl.Program(device, text).build(options=list(options))
     queue = cl.CommandQueue(device)
     every = {

@@ -234,7 +234,7 @@ def _declared(field: _Field) -> Iterator[str]:
     means, c_type, names = field
     first, *rest = textwrap.wrap(means, _WIDE)
     text = f"    {c_type} {', '.join(names)};"
-    yield f"{text:<{_COMMENT}}/* {first}" + " */" * (not rest)
+    yield f"{text:<{_COMMENT - 1}} /* {first}" + " */" * (not rest)
     for number, line in enumerate(rest, 1):
         yield f"{'':<{_COMMENT}} * {line}" + " */" * (number == len(rest))
 

@@ -7,8 +7,8 @@ item's own that is used on both sides of a barrier has an element for each item.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from winogen.codegen.devices.c_like import Printer, letters
 from winogen.codegen.devices.expressions import (
@@ -37,9 +37,17 @@ from winogen.codegen.devices.statements import (
     Store,
 )
 from winogen.codegen.devices.walk import defined
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 
 _NUMBER = {"float32": "float", "float16": "half"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CHelpersContext(Context, templates=("devices/c.c.j2",)):
+    """What the template of helper functions knows: which of them the kernels need."""
+
+    needed: dict[str, list[Any]]  # by kind
+    bytes_of: dict[str, int]  # of a number of each type
 
 
 class C(Printer):
@@ -265,7 +273,7 @@ class C(Printer):
         kinds = ("half", "type", "load", "store", "splat", "select", "call", "integers")
         every = sorted(self.needed, key=repr)
         needed = {kind: [one[1:] for one in every if one[0] == kind] for kind in kinds}
-        return [environment().get_template("devices/c.c.j2").render(needed=needed, bytes_of=_BYTES)]
+        return [CHelpersContext(needed=needed, bytes_of=_BYTES).render()]
 
 
 _BYTES = {"float": 4, "half": 2, "int": 4, "short": 2}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from winogen.codegen.devices.c_like import Printer, letters
 from winogen.codegen.devices.expressions import (
@@ -23,10 +24,18 @@ from winogen.codegen.devices.statements import (
     DeviceWork,
     Store,
 )
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 
 _NUMBER = {"float32": "float", "float16": "half"}
 _INFINITY = {"float32": "__int_as_float(0x7f800000)", "float16": "__ushort_as_half(0x7c00)"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaHelpersContext(Context, templates=("devices/cuda.cu.j2",)):
+    """What the template of helper functions knows: which of them the kernels need."""
+
+    needed: dict[str, list[Any]]  # by kind
+    real: str  # the type of numbers that are computed with
 
 
 class Cuda(Printer):
@@ -177,5 +186,5 @@ class Cuda(Printer):
         every = sorted(self.needed, key=repr)
         needed = {kind: [one[1:] for one in every if one[0] == kind] for kind in kinds}
         real = _NUMBER[self.arithmetic]
-        text = environment().get_template("devices/cuda.cu.j2").render(needed=needed, real=real)
+        text = CudaHelpersContext(needed=needed, real=real).render()
         return [text] if text.strip() else []

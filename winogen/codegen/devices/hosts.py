@@ -14,7 +14,7 @@ from winogen.codegen.ctext import commented
 from winogen.codegen.devices.render import render
 from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceWork
 from winogen.codegen.devices.walk import arrays_used
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 
 _CTYPES = {
@@ -95,6 +95,33 @@ class HostLaunch:
         return tuple(n // size for n, size in zip(self.items, self.group, strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class HostContext(Context, templates=tuple(f"devices/{one}/*.j2" for one in BACKENDS)):
+    """What templates of programs know of a layer and of the kernels that they run."""
+
+    name: str  # of the layer, and as macros have it
+    NAME: str
+    command: str
+    about: list[str]
+    buffers: list[HostBuffer]  # of all arrays
+    given: list[HostBuffer]  # of what is given once
+    called: list[HostBuffer]  # of what comes with each call
+    kept: list[HostBuffer]  # of what is given once and read by each call
+    own: list[HostBuffer]  # that stay on the device
+    tested: list[HostBuffer]  # whose numbers the self-test has
+    public: list[HostBuffer]
+    weights: HostBuffer
+    output: HostBuffer
+    has_bias: bool
+    packing: list[HostLaunch]
+    kernels: list[HostLaunch]
+    half: bool  # whether an array is float16
+    workspace_bytes: int
+    packed_bytes: int
+    limit: str  # of the error of the self-test
+    text: str  # of the kernels
+
+
 def host_files(
     work: DeviceWork,
     backend: str,
@@ -132,44 +159,39 @@ def host_files(
     own = [one for one in buffers.values() if one.role in ("packed", "workspace")] + kept
     tested = [*given, *called]
     text = render(work, backend)
-    context = {
-        "name": name,
-        "NAME": name.upper(),
-        "command": commented(command),
-        "about": [commented(line) for line in about],
-        "language": BACKENDS[backend],
-        "buffers": list(buffers.values()),
-        "given": given,
-        "called": called,
-        "kept": kept,
-        "own": own,
-        "tested": tested,
-        "public": [*given, *called],
-        "weights": by_role["weights"],
-        "output": by_role["output"],
-        "has_bias": "bias" in by_role,
-        "packing": [_launch(one, buffers) for one in work.pack],
-        "kernels": [_launch(one, buffers) for one in work.kernels],
-        "half": any(one.dtype == "float16" for one in buffers.values()),
-        "workspace_bytes": work.workspace_bytes,
-        "packed_bytes": sum(one.nbytes for one in own if one.role == "packed"),
-        "limit": f"{limit:.1e}",
-        "text": text,
-    }
+    context = HostContext(
+        name=name,
+        NAME=name.upper(),
+        command=commented(command),
+        about=[commented(line) for line in about],
+        buffers=list(buffers.values()),
+        given=given,
+        called=called,
+        kept=kept,
+        own=own,
+        tested=tested,
+        public=[*given, *called],
+        weights=by_role["weights"],
+        output=by_role["output"],
+        has_bias="bias" in by_role,
+        packing=[_launch(one, buffers) for one in work.pack],
+        kernels=[_launch(one, buffers) for one in work.kernels],
+        half=any(one.dtype == "float16" for one in buffers.values()),
+        workspace_bytes=work.workspace_bytes,
+        packed_bytes=sum(one.nbytes for one in own if one.role == "packed"),
+        limit=f"{limit:.1e}",
+        text=text,
+    )
     files: dict[str, str | bytes] = {}
     if backend == "cuda":
-        files[f"{name}.cu"] = _filled(backend, "host.cu", context)
+        files[f"{name}.cu"] = context.render("devices/cuda/host.cu.j2")
     else:
         files[name + _SUFFIX[backend]] = text
     for suffix, page in _FILES[backend].items():
         file = suffix if suffix in ("Makefile", "README.md") else name + suffix
-        files[file] = _filled(backend, page, context)
+        files[file] = context.render(f"devices/{backend}/{page}.j2")
     files[f"{name}_test.bin"] = b"".join(numbers[one.name] for one in tested)
     return files
-
-
-def _filled(backend: str, page: str, context: Mapping[str, object]) -> str:
-    return environment().get_template(f"devices/{backend}/{page}.j2").render(context)
 
 
 def _renamed(kernel: DeviceKernel, name: str) -> DeviceKernel:

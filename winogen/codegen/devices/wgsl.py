@@ -6,7 +6,8 @@ its place among `DeviceWork.arrays`.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from winogen.codegen.ctext import NamedConstant, Spelling
 from winogen.codegen.devices.c_like import Printer, is_zero, letters
@@ -34,7 +35,7 @@ from winogen.codegen.devices.statements import (
 )
 from winogen.codegen.devices.walk import all_expressions
 from winogen.codegen.functions import FUNCTIONS
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import Context
 from winogen.errors import Unsupported
 
 _NUMBER = {"float32": "f32", "float16": "f16"}
@@ -45,6 +46,18 @@ _IDENTITIES = {
     "global": "global_invocation_id",
 }
 _GROUPS = 65535  # along an axis, as WebGPU promises
+
+
+@dataclass(frozen=True, kw_only=True)
+class WgslHelpersContext(Context, templates=("devices/wgsl.wgsl.j2",)):
+    """What the template of helper functions knows: which of them the kernels need."""
+
+    moved: list[Any]  # vectors that are loaded or stored
+    called: list[Any]  # functions that the language lacks, with their lanes
+    functions: set[str]  # of these functions
+    real: str  # the type of numbers that are computed with
+    number: dict[str, str]  # the name of each type
+    constants: Any  # of these functions
 
 
 class Wgsl(Printer):
@@ -273,13 +286,12 @@ class Wgsl(Printer):
             f"@group(0) @binding({i}) {text:<{width}} // {' x '.join(map(str, one.shape))}"
             for i, (text, one) in enumerate(zip(texts, self.work.arrays, strict=True))
         ]
-        page = environment().get_template("devices/wgsl.wgsl.j2")
-        text = page.render(
+        text = WgslHelpersContext(
             moved=sorted(self.moved),
             called=sorted(self.called),
-            names={name for name, _ in self.called},
+            functions={name for name, _ in self.called},
             real=_NUMBER[self.arithmetic],
             number=_NUMBER,
             constants=FUNCTIONS["float"],
-        )
+        ).render()
         return ["\n".join(arrays), text] if text.strip() else ["\n".join(arrays)]
