@@ -159,8 +159,8 @@ def _multiplying(device: DeviceInfo, items: int) -> DeviceWork:
 
 
 def _moving(device: DeviceInfo, count: int) -> DeviceWork:
-    """A copy of so many numbers."""
-    lanes = device.vector
+    """A copy of so many numbers, in vectors: single numbers don't fill a processor's memory bus."""
+    lanes = max(device.vector, 4)
     items = count // lanes
     group = min(device.group, 64, items)
     x = DeviceArray("x", (count,), "float32", "input")
