@@ -21,6 +21,7 @@ from winogen.codegen.devices.statements import (
     Statement,
 )
 from winogen.conv.problem import Problem, plane_of
+from winogen.kernels.work import round_up
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import elementwise, moved
 from winogen.opencl.lets import Lets
@@ -90,7 +91,7 @@ def blocks(problem: Problem, device: DeviceInfo) -> list[ProductBlock]:
 def matrix(problem: Problem, block: ProductBlock) -> tuple[DeviceArray, int]:
     """Return the matrix of all windows, with rows for whole blocks, and its columns that count."""
     count, terms = _matrix_sizes(problem)
-    shape = 1, _up(count, block.tile[0]), _up(terms, block.lanes)
+    shape = 1, round_up(count, block.tile[0]), round_up(terms, block.lanes)
     return DeviceArray("windows", shape, "float32", "workspace"), terms
 
 
@@ -121,10 +122,6 @@ def im2col_work(problem: Problem, device: DeviceInfo, block: ProductBlock) -> De
 def _matrix_sizes(problem: Problem) -> tuple[int, int]:
     count, high, wide, *window = windows(problem).sizes
     return count * high * wide, window[0] * window[1] * window[2]
-
-
-def _up(count: int, step: int) -> int:
-    return -(-count // step) * step
 
 
 class Blast:

@@ -268,10 +268,16 @@ def test_another_kernel_serves_where_the_usual_one_is_not_at_hand(monkeypatch):
     b = np.ones((40, 3), np.float32)
     usual = winogen.Gemm(b, threads=1).plan((50, 40)).variant
     target, wide = TARGET, tuning(TARGET, 3 * TARGET.lanes("float32"))
+    if wide == tuning(TARGET, 3):
+        pytest.skip(f"{target.name} has one register block for all products")
     kept = only(frozenset({GemmSpec(Precision.of("float32"), target, wide)}))
     monkeypatch.setattr("winogen.conv.query.stock_of", lambda target: kept)
     plan = winogen.Gemm(b, threads=1).plan((50, 40))
     assert plan.variant == f"gemm {wide.rows} x {wide.vectors}" != usual
+
+
+def test_without_any_kernel_at_hand_a_product_says_what_is_missing(monkeypatch):
+    b = np.ones((40, 3), np.float32)
     nothing = only(frozenset())
     monkeypatch.setattr("winogen.conv.query.stock_of", lambda target: nothing)
     with pytest.raises(CompilerNotFound, match="^a product of matrices in float32: no kernel"):

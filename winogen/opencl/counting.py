@@ -33,6 +33,7 @@ from winogen.codegen.devices.statements import (
     Store,
     TransformCall,
 )
+from winogen.kernels.work import round_up
 from winogen.opencl.devices import DeviceInfo
 
 
@@ -80,7 +81,7 @@ class KernelDemand:
         # Groups run on compute units, as many at a time.
         units = device.compute_units
         idle = -(-self.groups // units) * units / self.groups
-        idle *= whole(self.items, rates.wave) / self.items
+        idle *= round_up(self.items, rates.wave) / self.items
         moving = self.bytes / rates.bytes if self.footprint > device.cache_bytes else 0.0
         return rates.launch + max(self.operations * idle / rates.operations, moving)
 
@@ -88,7 +89,7 @@ class KernelDemand:
 def demands(work: DeviceWork, device: DeviceInfo) -> list[KernelDemand]:
     """Return what each kernel of a call demands."""
     programs = {
-        one.name: one.program.counts().instructions * whole(one.lanes, device.vector)
+        one.name: one.program.counts().instructions * round_up(one.lanes, device.vector)
         for one in work.routines
     }
     return [KernelDemand.of(kernel, programs, device) for kernel in work.kernels]
@@ -97,11 +98,6 @@ def demands(work: DeviceWork, device: DeviceInfo) -> list[KernelDemand]:
 def seconds(work: DeviceWork, device: DeviceInfo, rates: DeviceRates) -> float:
     """Return how long a call of a work is predicted to take."""
     return sum(one.seconds(device, rates) for one in demands(work, device))
-
-
-def whole(lanes: int, vector: int) -> int:
-    """Return lanes in whole vectors of a device."""
-    return -(-lanes // vector) * vector
 
 
 class _Counter:
@@ -119,7 +115,7 @@ class _Counter:
             case Declare(value=Expr()):
                 return 0.0
             case Store():
-                return self.expression(one.value) + whole(one.value.lanes, self.vector)
+                return self.expression(one.value) + round_up(one.value.lanes, self.vector)
             case ForLoop():
                 return _times(one) * self.statements(one.body)
             case If():
@@ -132,7 +128,7 @@ class _Counter:
     def expression(self, one: Expr) -> float:
         match one:
             case Load():
-                return whole(one.lanes, self.vector)
+                return round_up(one.lanes, self.vector)
             case Lane():
                 return self.expression(one.vector)
             case Splat():
@@ -149,7 +145,7 @@ class _Counter:
                 inside = sum(map(self.expression, (one.condition, one.yes, one.no)))
             case _:
                 return 0.0
-        return inside + whole(one.lanes, self.vector)
+        return inside + round_up(one.lanes, self.vector)
 
 
 def _times(loop: ForLoop) -> int:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from winogen.codegen.devices.statements import DeviceArray
 from winogen.codegen.transform import Transform
-from winogen.opencl.counting import KernelDemand, whole
+from winogen.kernels.work import round_up
+from winogen.opencl.counting import KernelDemand
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.product import ProductBlock
-from winogen.opencl.tiles import TileGrid, padded
+from winogen.opencl.tiles import TileGrid
 from winogen.opencl.transforming import spread
 
 
@@ -84,12 +85,12 @@ class Buffers(NamedTuple):
         if parameters.fused:
             return cls(DeviceArray("packed", (*lead, channels, filters), "float32", "packed"))
         tall, wide = parameters.block(planar).tile
-        terms = padded(channels, parameters.vector)
+        terms = round_up(channels, parameters.vector)
         if planar:
-            room = padded(filters, tall), padded(tiles.count, wide)
+            room = round_up(filters, tall), round_up(tiles.count, wide)
             shapes = (room[0], terms), (channels, room[1]), room
         else:
-            room = padded(tiles.count, tall), padded(filters, wide)
+            room = round_up(tiles.count, tall), round_up(filters, wide)
             shapes = (channels, room[1]), (room[0], terms), room
         packed, transformed, sums = ((*lead, *shape) for shape in shapes)
         return cls(
@@ -123,10 +124,10 @@ def demands(tiles: TileGrid, parameters: Parameters, device: DeviceInfo) -> list
     input_bytes, output_bytes = (
         layer.itemsize * _numbers(shape) for shape in (problem.input_shape, problem.output_shape)
     )
-    gather = whole(in_lanes, vector) * _gathered(tiles.height, tiles.width)
-    scatter = whole(out_lanes, vector) * _scattered(tiles.height, tiles.width)
+    gather = round_up(in_lanes, vector) * _gathered(tiles.height, tiles.width)
+    scatter = round_up(out_lanes, vector) * _scattered(tiles.height, tiles.width)
     if planar:  # pixels and outputs of neighbouring tiles are no neighbours
-        apart = in_lanes * whole(1, vector) - whole(in_lanes, vector)
+        apart = in_lanes * round_up(1, vector) - round_up(in_lanes, vector)
         gather += tiles.height.n * tiles.width.n * apart
         scatter += tiles.height.m * tiles.width.m * apart
     added = problem.epilogue.add + problem.epilogue.add_after
@@ -135,14 +136,14 @@ def demands(tiles: TileGrid, parameters: Parameters, device: DeviceInfo) -> list
         at_once, items = parameters.tiles, parameters.items
         blocks = -(-tiles.count // at_once) * layer.groups
         # Lanes are stored one by one.
-        apart = in_lanes * whole(1, vector) - whole(in_lanes, vector)
+        apart = in_lanes * round_up(1, vector) - round_up(in_lanes, vector)
         gather += tiles.positions * apart
-        into = padded(at_once * channels // in_lanes, items) * gather
-        lanes = whole(out_lanes, vector)
+        into = round_up(at_once * channels // in_lanes, items) * gather
+        lanes = round_up(out_lanes, vector)
         scatter -= tiles.positions * lanes  # sums need not be read
         # A factor, a number and a multiply-add for each product.
-        summed = tiles.positions * channels * (2 * lanes + whole(1, vector))
-        out = padded(at_once * filters // out_lanes, items) * (summed + scatter)
+        summed = tiles.positions * channels * (2 * lanes + round_up(1, vector))
+        out = round_up(at_once * filters // out_lanes, items) * (summed + scatter)
         size = input_bytes + buffers.packed.nbytes + output_bytes
         # Every group reads all filters.
         moved = size + (blocks // layer.groups - 1) * buffers.packed.nbytes
@@ -175,7 +176,7 @@ def _transforming(
 ) -> tuple[int, int, int]:
     """Operations, groups and items of a group of a kernel that transforms."""
     along, across = spread(items, first, second)
-    count = padded(first, along) * padded(second, across) * groups
+    count = round_up(first, along) * round_up(second, across) * groups
     return count * each, count // (along * across), along * across
 
 
@@ -198,7 +199,7 @@ def _product(buffers: Buffers, block: ProductBlock, terms: int, device: DeviceIn
     tall, wide = block.tile
     count = rows // tall * (columns // wide) * positions * groups
     items = block.group[0] * block.group[1]
-    lanes = whole(block.lanes, device.vector)
+    lanes = round_up(block.lanes, device.vector)
     loads = block.rows * -(-terms // block.lanes) + block.vectors * terms
     sums = block.rows * block.vectors
     chains = -(-terms // block.depth) if block.depth and block.depth < terms else 0

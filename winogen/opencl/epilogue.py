@@ -14,10 +14,9 @@ from winogen.codegen.devices.expressions import (
     Expr,
     FunctionCall,
     Load,
-    Number,
     Select,
-    Splat,
     expr,
+    splat,
 )
 from winogen.codegen.devices.statements import DeviceArray, Let, Statement
 from winogen.conv.problem import Problem
@@ -30,7 +29,7 @@ class _OfExpressions:
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Expr:
         lanes = expr(condition).lanes
-        return Select(condition, _spread(yes, lanes), _spread(no, lanes))
+        return Select(condition, splat(yes, lanes), splat(no, lanes))
 
     @staticmethod
     def exp(x: Expr) -> Expr:
@@ -51,14 +50,6 @@ class _OfExpressions:
     @staticmethod
     def erfc(x: Expr) -> Expr:
         return FunctionCall("erfc", (x,))
-
-
-def _spread(value: Any, lanes: int) -> Expr:
-    """A real in so many lanes."""
-    one = expr(value)
-    if isinstance(one, Number):
-        one = Number(float(one.value))
-    return Splat(one, lanes) if one.lanes < lanes else one
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,7 @@ class DeviceEpilogue:
         def of_filter(array: str) -> Expr:
             if self.filters_in_lanes:
                 return Load(array, filter, lanes, aligned)
-            return _spread(Load(array, filter), lanes)
+            return splat(Load(array, filter), lanes)
 
         if self.bias:
             sums = sums + of_filter("bias")

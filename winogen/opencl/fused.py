@@ -14,7 +14,7 @@ from winogen.codegen.devices.expressions import (
     Load,
     Name,
     Number,
-    Splat,
+    splat,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -30,7 +30,7 @@ from winogen.codegen.devices.statements import (
     Store,
 )
 from winogen.opencl.tiles import index
-from winogen.opencl.transforming import Gather, Scatter, group_id, loop, zero
+from winogen.opencl.transforming import Gather, Scatter, group_id, loop
 
 NAME = "convolve_tiles"
 
@@ -81,12 +81,11 @@ def convolve_tiles(
     def added(row: int) -> Assign:
         position = row * width + b
         factor = Load(packed.name, index(packed.shape, position, group, c, filter), lanes, True)
-        number: Expr = Load("transformed", index(shared, position, c, s))
-        number = Splat(number, lanes) if lanes > 1 else number
+        number = splat(Load("transformed", index(shared, position, c, s)), lanes)
         return Assign(sums[row], FunctionCall("fma", (number, factor, sums[row])))
 
     summed: list[Statement] = [
-        *(Assign(sums[row], zero(lanes)) for row in rows),
+        *(Assign(sums[row], splat(0, lanes)) for row in rows),
         ForLoop("c", Number(0), Number(channels), Number(1), tuple(map(added, rows))),
     ]
     finish: list[Statement] = [

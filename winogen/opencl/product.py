@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from winogen.codegen.devices.expressions import (
     Expr,
@@ -20,6 +21,7 @@ from winogen.codegen.devices.expressions import (
     Name,
     Number,
     Splat,
+    splat,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -106,7 +108,7 @@ def multiply(
             Shared("row_terms", block.tile[0] * block.staged, lanes),
             Shared("term_columns", block.staged * block.tile[1], lanes),
         )
-    kept = Declare("sum", (block.rows, block.vectors), lanes, value=_zero(lanes))
+    kept = Declare("sum", (block.rows, block.vectors), lanes, value=splat(0, lanes))
     body.append(kept)
     chain = min(block.depth or terms, terms)
     whole, rest = divmod(terms, chain)
@@ -119,9 +121,9 @@ def multiply(
     if whole == 1 and not rest:
         body += chained(Number(0), terms, kept)
     else:
-        part = Declare("part", (block.rows, block.vectors), lanes, value=_zero(lanes))
+        part = Declare("part", (block.rows, block.vectors), lanes, value=splat(0, lanes))
         places = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
-        clear = [Assign(part[place], _zero(lanes)) for place in places]
+        clear = [Assign(part[place], splat(0, lanes)) for place in places]
         add = [Assign(kept[place], kept[place] + part[place]) for place in places]
         body.append(part)
         first = Name("first")
@@ -135,21 +137,10 @@ def multiply(
         for v in range(block.vectors):
             at = (product * height + Name("row") + r) * width + Name("column") + v * lanes
             body.append(Store(sums.name, at, kept[r, v], True))
-    items = width // block.columns, height // block.rows, _count(rows)
+    items = width // block.columns, height // block.rows, prod(rows.shape[:-2])
     return DeviceKernel(
         name, comment, (rows, columns), (sums,), items, (*block.group, 1), tuple(body), shared
     )
-
-
-def _count(array: DeviceArray) -> int:
-    count = 1
-    for size in array.shape[:-2]:
-        count *= size
-    return count
-
-
-def _zero(lanes: int) -> Expr:
-    return Splat(Number(0.0), lanes) if lanes > 1 else Number(0.0)
 
 
 def _summed(

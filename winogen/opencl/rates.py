@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.codegen.devices.expressions import Expr, FunctionCall, Id, Load, Name, Number, Splat
+from winogen.codegen.devices.expressions import Expr, FunctionCall, Id, Load, Name, Number, splat
 from winogen.codegen.devices.statements import (
     Assign,
     Declare,
@@ -133,7 +133,7 @@ def _multiplying(device: DeviceInfo, items: int) -> DeviceWork:
     lanes, group = device.vector, min(device.group, 256)
     x = DeviceArray("x", (lanes,), "float32", "input")
     y = DeviceArray("y", (items * lanes,), "float32", "output")
-    sums = Declare("sums", (_CHAINS,), lanes, value=_vector(1.0, lanes))
+    sums = Declare("sums", (_CHAINS,), lanes, value=splat(1, lanes))
     factor = Let("factor", Load("x", Number(0), lanes, True))
     steps = tuple(
         Assign(sums[k], FunctionCall("fma", (sums[k], factor.read, factor.read)))
@@ -172,7 +172,3 @@ def _moving(device: DeviceInfo, count: int) -> DeviceWork:
     )
     kernel = DeviceKernel("move", "A copy.", (x,), (y,), (items, 1, 1), (group, 1, 1), body)
     return DeviceWork((), (kernel,))
-
-
-def _vector(value: float, lanes: int) -> Expr:
-    return Splat(Number(value), lanes) if lanes > 1 else Number(value)

@@ -17,7 +17,7 @@ from typing import Any
 from winogen.conv.problem import Problem, plane_of
 from winogen.errors import InvalidValue
 from winogen.opencl.conditions import PointCondition
-from winogen.opencl.constraints import Collector, dependencies, parameters_of
+from winogen.opencl.constraints import Collector, dependencies
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.indices import function_of, names_in
 from winogen.opencl.scheme import PARAMETERS, DirectPoint, names, scheme
@@ -206,10 +206,6 @@ class DirectSpace:
         for name, value in facts:
             values[name] = value(values)
         return function_of(self._bytes)(values)
-
-    def involved(self, condition: PointCondition) -> frozenset[str]:
-        """Return the parameters that a constraint is about."""
-        return parameters_of(condition.names, self._collector.facts, frozenset(PARAMETERS))
 
 
 def _level(name: str, values: tuple[int, ...]) -> Level:

@@ -121,11 +121,6 @@ class TileGrid:
         return [*lets], image, row, col
 
 
-def padded(count: int, step: int) -> int:
-    """Return the next multiple of ``step``."""
-    return -(-count // step) * step
-
-
 def index(shape: tuple[int, ...], *indices: Any) -> Expr:
     """Return where an element of an array lies, counted in numbers.
 

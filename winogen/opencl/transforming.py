@@ -16,8 +16,8 @@ from winogen.codegen.devices.expressions import (
     Load,
     Name,
     Number,
-    Splat,
     Vector,
+    splat,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -33,8 +33,9 @@ from winogen.codegen.devices.statements import (
     TransformCall,
 )
 from winogen.codegen.transform import Transform as Algorithm
+from winogen.kernels.work import round_up
 from winogen.opencl.epilogue import DeviceEpilogue
-from winogen.opencl.tiles import TileGrid, both, index, padded
+from winogen.opencl.tiles import TileGrid, both, index
 
 
 def call_of(algorithm: Algorithm, kind: str, lanes: int) -> str:
@@ -75,7 +76,7 @@ def launched(
     ``first``, ``second``: what each item has along an axis, and how many there are.
     """
     group = spread(items, first[1], second[1])
-    counts = padded(first[1], group[0]), padded(second[1], group[1])
+    counts = round_up(first[1], group[0]), round_up(second[1], group[1])
     exists = both(
         *(
             name < real
@@ -91,11 +92,6 @@ def launched(
 def group_id(groups: int) -> Expr:
     """The group of channels of a work-item, where the third axis counts them."""
     return Id("global", 2) if groups > 1 else Number(0)
-
-
-def zero(lanes: int) -> Expr:
-    """A vector of zeros."""
-    return Splat(Number(0.0), lanes) if lanes > 1 else Number(0.0)
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class Gather:
             at = self._at(image, from_row, from_col, channel)
             target, count = (single[lane], 1) if apart > 1 else (d[j], lanes)
             read = Assign(target, Load(self.input.name, at, count))
-            pixels += [y, Assign(target, zero(count))]
+            pixels += [y, Assign(target, splat(0, count))]
             pixels.append(If(both(whole.read, row_inside), (read,)))
         if apart > 1:
             pixels.append(Assign(d[j], Vector(tuple(single[lane] for lane in range(apart)))))

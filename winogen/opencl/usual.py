@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 from winogen.conv.problem import Problem, plane_of
+from winogen.kernels.work import round_up
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
@@ -85,8 +86,8 @@ def _tile(problem: Problem, device: DeviceInfo, windows: int) -> tuple[int, int,
 
     def cost(items: tuple[int, int]) -> tuple[float, int]:
         high, wide = items
-        computed = _up(outputs[0], high) * _up(outputs[1], wide * windows)
-        return computed * _up(high * wide, wave) / (high * wide), -high * wide
+        computed = round_up(outputs[0], high) * round_up(outputs[1], wide * windows)
+        return computed * round_up(high * wide, wave) / (high * wide), -high * wide
 
     sizes = [1, 2, 4, 8, 16, 32]
     high, wide = min(
@@ -97,9 +98,8 @@ def _tile(problem: Problem, device: DeviceInfo, windows: int) -> tuple[int, int,
         ),
         key=cost,
     )
-    beyond = _up(outputs[0], high) - outputs[0], _up(outputs[1], wide * windows) - outputs[1]
+    beyond = (
+        round_up(outputs[0], high) - outputs[0],
+        round_up(outputs[1], wide * windows) - outputs[1],
+    )
     return high, wide, beyond
-
-
-def _up(count: int, step: int) -> int:
-    return -(-count // step) * step

@@ -16,8 +16,8 @@ from winogen.codegen.devices.expressions import (
     Name,
     Number,
     Select,
-    Splat,
     expr,
+    splat,
 )
 from winogen.codegen.devices.statements import (
     Assign,
@@ -57,11 +57,9 @@ class WindowSums:
          self.chunk_rounds, _, _) = scheme.inputs.sizes  # fmt: skip
         self.blocks = scheme.weights.sizes[1]
         self.lanes = 1 if point.dot else point.vector
-        self.sums = Declare("total", (point.filters, point.windows), self.lanes, value=self._zero)
-
-    @property
-    def _zero(self) -> Expr:
-        return Splat(Number(0.0), self.lanes) if self.lanes > 1 else Number(0.0)
+        self.sums = Declare(
+            "total", (point.filters, point.windows), self.lanes, value=splat(0, self.lanes)
+        )
 
     def kernel(self, reads: tuple[DeviceArray, ...], target: DeviceArray) -> DeviceKernel:
         """Return the kernel that reads the padded input and packed weights, writing ``target``."""

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from winogen.codegen.devices.c_like import Printer, letters
 from winogen.codegen.devices.expressions import (
-    Binary,
     Element,
     Expr,
     FunctionCall,
@@ -56,6 +55,7 @@ class C(Printer):
     Raises InvalidValue for a barrier that not all items of a group may reach.
     """
 
+    joins_by_bit: ClassVar[bool] = True
     reserved: ClassVar[frozenset[str]] = frozenset(
         "auto break case char const continue default do double else enum extern float for goto half"
         " if inline int long register restrict return short signed sizeof static struct switch"
@@ -104,13 +104,6 @@ class C(Printer):
 
     def unrolled(self) -> list[str]:
         return []
-
-    def binary(self, value: Binary) -> tuple[str, int]:
-        """As in other languages, but vectors of conditions are joined bit by bit."""
-        if value.op in ("&&", "||") and value.lanes > 1:
-            one, other = (f"({self.expression(side)})" for side in (value.left, value.right))
-            return f"{one} {value.op[0]} {other}", 2
-        return super().binary(value)
 
     def function(self, value: FunctionCall) -> str:
         name, lanes = value.function, value.lanes

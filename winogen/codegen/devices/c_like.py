@@ -69,6 +69,7 @@ class Printer:
     reserved: ClassVar[frozenset[str]] = frozenset()  # words of the language that name nothing
     functions: ClassVar[dict[str, str]] = {}  # of reals, where they are not called as here
     braces: ClassVar[bool] = False  # whether bodies of one line are in braces, too
+    joins_by_bit: ClassVar[bool] = False  # whether & and | join vectors of conditions
 
     def __init__(self, work: DeviceWork) -> None:
         self.work = work
@@ -214,6 +215,8 @@ class Printer:
     def binary(self, value: Binary) -> tuple[str, int]:
         """An operation on two, and how much it binds."""
         op, left, right = value.op, value.left, value.right
+        if self.joins_by_bit and op in ("&&", "||") and value.lanes > 1:
+            return f"({self.expression(left)}) {op[0]} ({self.expression(right)})", 2
         level = _LEVEL[op]
         real = left.real or right.real
         if op == "-" and left == Number(0) and not left.real:
@@ -319,19 +322,24 @@ class Printer:
 
     def declare(self, one: Declare, columns: int) -> list[str]:
         """A variable or an array, with what it begins with."""
-        sizes = "".join(f"[{size}]" for size in one.shape)
-        head = f"{self.type_of(one.real, one.lanes)} {self.name(one.name)}{sizes}"
+        head = self.declared(one)
         if one.value is None:
             return [f"{head};"]
         text = self.value(one.value, one.real, one.lanes)
         if not one.shape:
             return broken(f"{head} = {text};", columns)
         if is_zero(one.value):
-            return [f"{head} = {self.zeros(text, len(one.shape))};"]
+            return [f"{head} = {self.zeros(one, text)};"]
         return [f"{head};", *self.filled(one, columns)]
 
-    def zeros(self, zero: str, axes: int) -> str:
+    def declared(self, one: Declare) -> str:
+        """A variable or an array with its type."""
+        sizes = "".join(f"[{size}]" for size in one.shape)
+        return f"{self.type_of(one.real, one.lanes)} {self.name(one.name)}{sizes}"
+
+    def zeros(self, one: Declare, zero: str) -> str:
         """What an array begins with all of whose elements are zero."""
+        axes = len(one.shape)
         return "{" * axes + zero + "}" * axes
 
     def filled(self, one: Declare, columns: int) -> list[str]:

@@ -18,6 +18,7 @@ from winogen.codegen.devices.expressions import (
 from winogen.codegen.devices.lines import indented
 from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
+    Declare,
     DeviceArray,
     DeviceKernel,
     DeviceRoutine,
@@ -83,7 +84,7 @@ class Cuda(Printer):
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}[{lane}]"
 
-    def zeros(self, zero: str, axes: int) -> str:
+    def zeros(self, one: Declare, zero: str) -> str:
         return "{}"
 
     def identity(self, of: str, axis: int) -> str:

@@ -222,6 +222,18 @@ def expr(value: Any) -> Expr:
     return value if isinstance(value, Expr) else Number(value)
 
 
+def splat(value: Any, lanes: int) -> Expr:
+    """Return a real in so many lanes: a vector as it is, and a number in all of them.
+
+    >>> splat(0, 4), splat(0, 1)
+    (Splat(value=Number(value=0.0), lanes=4), Number(value=0.0))
+    """
+    one = expr(value)
+    if isinstance(one, Number):
+        one = Number(float(one.value))
+    return Splat(one, lanes) if one.lanes < lanes else one
+
+
 def is_condition(value: Expr) -> bool:
     """Whether an expression is a condition: a comparison, or several joined."""
     return isinstance(value, Binary) and value.op in _CONDITIONS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from winogen.codegen.ctext import NamedConstant, Spelling
-from winogen.codegen.devices.c_like import Printer, is_zero, letters
+from winogen.codegen.devices.c_like import Printer, letters
 from winogen.codegen.devices.expressions import (
     Binary,
     Expr,
@@ -21,7 +21,7 @@ from winogen.codegen.devices.expressions import (
     Select,
     is_condition,
 )
-from winogen.codegen.devices.lines import broken, indented
+from winogen.codegen.devices.lines import indented
 from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
     Declare,
@@ -68,6 +68,7 @@ class Wgsl(Printer):
     """
 
     braces: ClassVar[bool] = True
+    joins_by_bit: ClassVar[bool] = True
     counter: ClassVar[str] = "var"
     reserved: ClassVar[frozenset[str]] = frozenset(
         "alias array break case const const_assert continue continuing default diagnostic discard"
@@ -130,11 +131,8 @@ class Wgsl(Printer):
         return []
 
     def binary(self, value: Binary) -> tuple[str, int]:
-        """As in other languages, but vectors of conditions are joined lane by lane."""
-        if value.op in ("&&", "||") and value.lanes > 1:
-            one, other = (f"({self.expression(side)})" for side in (value.left, value.right))
-            return f"{one} {value.op[0]} {other}", 2
-        if is_condition(value) and value.lanes > 1:
+        """As in other languages, but what vectors compare has the lanes of both."""
+        if value.op not in ("&&", "||") and is_condition(value) and value.lanes > 1:
             sides = (self.real(side, value.lanes, 5) for side in (value.left, value.right))
             return f" {value.op} ".join(sides), 4
         return super().binary(value)
@@ -187,19 +185,17 @@ class Wgsl(Printer):
         text = self.value(one.value, one.value.real, one.value.lanes)
         return f"let {self.name(one.name)}{kind} = {text};"
 
-    def declare(self, one: Declare, columns: int) -> list[str]:
+    def declared(self, one: Declare) -> str:
+        return f"var {self.name(one.name)}: {self._kind(one)}"
+
+    def zeros(self, one: Declare, zero: str) -> str:
+        return f"{self._kind(one)}()"
+
+    def _kind(self, one: Declare) -> str:
         kind = self.type_of(one.real, one.lanes)
         for size in reversed(one.shape):
             kind = f"array<{kind}, {size}>"
-        head = f"var {self.name(one.name)}: {kind}"
-        if one.value is None:
-            return [f"{head};"]
-        text = self.value(one.value, one.real, one.lanes)
-        if not one.shape:
-            return broken(f"{head} = {text};", columns)
-        if is_zero(one.value):
-            return [f"{head} = {kind}();"]
-        return [f"{head};", *self.filled(one, columns)]
+        return kind
 
     def transform(self, one: TransformCall) -> str:
         source, target = (
