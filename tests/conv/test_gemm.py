@@ -151,7 +151,7 @@ def test_bias_and_activation(activation, small_caches):
 @pytest.mark.thorough
 def test_nothing_depends_on_threads_or_prefetching(small_caches, monkeypatch):
     """Of real numbers every bit is the same."""
-    monkeypatch.setattr(implementation, "_WORTHWHILE", 1)
+    monkeypatch.setattr("winogen.conv.product._WORTHWHILE", 1)
     draw = np.random.default_rng(3)
     a, b = draw.standard_normal((133, 300), "f4"), draw.standard_normal((300, 95), "f4")
     bias = draw.standard_normal(95, "f4")
