@@ -41,7 +41,7 @@ def test_a_folder_has_modules_and_testbenches(winogen, tmp_path):
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.skipif(not shutil.which("yosys-abc"), reason="no yosys: apt-get install yosys")
+@pytest.mark.skipif(not shutil.which("yosys"), reason="no yosys: apt-get install yosys")
 def test_what_is_printed_is_proven(winogen):
     result = winogen("derive", 2, 3, "--format", "verilog", "--delay", 1, "--prove")
     assert result.exit_code == 0, result.output

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from codegen.verilog_tools import design, linted, need, simulated, transform, written
@@ -10,14 +11,15 @@ from codegen.verilog_tools import design, linted, need, simulated, transform, wr
 from winogen.algebra import cook_toom, winograd
 from winogen.codegen.verilog import module
 from winogen.codegen.verilog.bench import expected, tiles
-from winogen.codegen.verilog.check import question
 from winogen.codegen.verilog.files import ModuleOptions, rational, transforms
+from winogen.codegen.verilog.handshake import handshake_claim
+from winogen.codegen.verilog.handshake import prove as prove_handshake
 from winogen.codegen.verilog.netlist import claims
 from winogen.codegen.verilog.netlist import prove as prove_netlist
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
 from winogen.fixed import integral, of_adders
 from winogen.program.widths import signed
-from winogen.toolchain.yosys import check_assertions, netlist, prove
+from winogen.toolchain.yosys import netlist, prove
 
 FORMS = {  # axes, stages of a pass, folded, bits that are rounded
     "combinational": (1, 0, False, 0),
@@ -170,20 +172,42 @@ def made_twice(program):
     return module(program, "m", "input", [signed(8)] * 4).text
 
 
-PROVEN = {  # those of `FORMS`, and which tiles
-    "staged": "f4_3_classic",
-    "rounded": "f4_3_gaussian",
-    "nested and staged": "f2_3",
-    "folded": "f2_3",
+PROVEN = {  # those of `FORMS`, which tiles, and what is found of the handshake
+    "staged": ("f4_3_classic", "6 states, a tile in 1 cycle"),
+    "rounded": ("f4_3_gaussian", "3 states, a tile in 1 cycle"),
+    "nested and staged": ("f2_3", "6 states, a tile in 1 cycle"),
+    "folded": ("f2_3", "64 states, a tile in 4 cycles"),
+    "folded, staged and rounded": ("f4_3_gaussian", "624 states, a tile in 7 cycles"),
 }
 
 
 @pytest.mark.parametrize("form", PROVEN)
 def test_every_form_is_proven(form):
-    need("yosys", "yosys-abc")
-    lines = list(prove(made(PROVEN[form], "filter", form)))
-    assert lines[-1].endswith("cycles, however both sides hesitate")
+    need("yosys")
+    name, found = PROVEN[form]
+    lines = list(prove(made(name, "filter", form)))
+    assert lines[-1].endswith(
+        f"its handshake, however both sides hesitate: {found} without hesitation"
+    )
     assert all("for all inputs" in line for line in lines[:-1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["f1_1", "f2_1", "f1_3", "f3_2", "f4_3_gaussian"])
+def test_tiles_of_every_size_keep_the_handshake(name, kind):
+    """With one column or many, and more or fewer rows of the result than columns of the tile."""
+    need("yosys")
+    one = design(transform(name, kind, 2), folded=True)
+    beats = max(len(one.transform.inputs), len(one.transform.half))
+    assert f" states, a tile in {beats} cycle" in list(prove(one))[-1]
+
+
+def test_a_proof_that_has_an_end_says_where(monkeypatch):
+    """The first cycles after a reset are all there."""
+    need("yosys")
+    monkeypatch.setattr("winogen.codegen.verilog.handshake.MOST", 40)
+    last = list(prove(made("f2_3", "filter", "folded")))[-1]
+    assert re.search(r"the \d+ states of the first \d+ cycles; there are more$", last)
 
 
 WRONG = [  # what is changed in F(4, 3), and what the proof says
@@ -202,7 +226,7 @@ def test_a_wrong_module_is_not_proven(tmp_path, old, new, said):
     (claim,) = claims(made("f4_3_classic", "input", "combinational"))
     text, count = re.subn(old, new, claim.module.text, count=1)
     assert count == 1
-    document = netlist({"m.v": text}, claim.module.name, tmp_path)
+    document = netlist([replace(claim.module, text=text)], claim.module.name, tmp_path)
     with pytest.raises(VerificationError, match=said):
         prove_netlist(claim, document)
 
@@ -215,30 +239,63 @@ def test_stages_that_do_not_wait_for_each_other_are_not_proven(tmp_path):
         ("posedge", "negedge", "a register without clk"),
         ("assign v0 = v0_s2", "assign v0 = v0_next", "v0 is 1 cycles late, not 2"),
     ):
-        document = netlist(
-            {"m.v": claim.module.text.replace(old, new)}, claim.module.name, tmp_path
-        )
+        changed = replace(claim.module, text=claim.module.text.replace(old, new))
+        document = netlist([changed], claim.module.name, tmp_path)
         with pytest.raises(VerificationError, match=said):
             prove_netlist(claim, document)
 
 
-@pytest.mark.parametrize(
-    "old, new",
-    [
-        ("assign half_ready = !full[filled];", "assign half_ready = 1'b1;"),
-        ("emptied ? second0 : first0", "emptied ? first0 : second0"),
-        ("{first1[", "{first0["),
-    ],
-    ids=["never waits", "the other buffer", "another row"],
-)
-def test_a_wrong_handshake_is_not_proven(tmp_path, old, new):
-    need("yosys", "yosys-abc")
-    asked = question(made("f2_3", "filter", "folded"))
-    file = "f2_3_filter.v"
-    assert old in asked.files[file]
-    texts = asked.files | {file: asked.files[file].replace(old, new)}
-    with pytest.raises(VerificationError, match="an assertion fails in cycle"):
-        check_assertions(texts, asked.name, asked.cycles, tmp_path)
+TURN = "of beat . does not belong to the tile whose turn it is"
+OFFERED = "assign out_valid = full[emptied];"
+READY = OFFERED + "\n    assign row_ready = out_ready;"
+BOTH = "full[0] && full[1]"
+NEXT = "column_number <= 2'd{};\n            row"  # after a reset
+WRONG_HANDSHAKES = {  # of which form, what is changed in it, and what the proof says
+    "never waits": ("folded", "= !full[filled];", "= 1'b1;", TURN),
+    "the other buffer": ("folded", "emptied ? second0", "!emptied ? second0", TURN),
+    "another row": ("folded", "{first1[", "{first0[", TURN),
+    "bits in another order": ("folded", "= row1_1;", "= {row1_1[0], row1_1[9:1]};", TURN),
+    "too few bits": ("folded", "= row1_1;", "= {row1_1[8], row1_1[8:0]};", TURN),
+    "numbers decide": ("folded", "wire fill =", "wire fill = g0[0] &&", "in_ready depends on num"),
+    "a beat that goes": (
+        "folded",
+        OFFERED,
+        "reg odd; always @(posedge clk) odd <= reset ? 1'b0 : !odd; "
+        "assign out_valid = odd && full[emptied];",
+        "a beat that nobody took is gone",
+    ),
+    "waits for the taker": (
+        "folded", OFFERED, OFFERED.replace(";", " && out_ready;"), "out_valid depends on out_ready"
+    ),
+    "a reset to another column": ("folded", NEXT.format(0), NEXT.format(1), TURN),
+    "a reset that leaves a column": (
+        "folded", "if (reset) begin", "if (reset && !full[0]) begin", "a reset leaves|does not lead"
+    ),
+    "the last tile stays": (
+        "folded",
+        READY,
+        f"assign out_valid = {BOTH};\n    assign row_ready = {BOTH} && out_ready;",
+        "a tile stays inside",
+    ),
+    "stages that go on": ("staged", ".enable(in_ready)", ".enable(1'b1)", TURN),
+    "a stage too few": ("staged", "valid[1];", "valid[0];", TURN),
+    "never ready": ("staged", "out_ready || !out_valid", "1'b0", "0 tiles come out"),
+    "a tile twice": ("staged", "{valid[0:0], in_valid}", "{valid[0:0], 1'b1}", TURN),
+    "gates": ("staged", "assign in_ready = ", "assign in_ready = ^g0 && ", "a cell .reduce_xor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_HANDSHAKES)
+def test_a_wrong_handshake_is_not_proven(tmp_path, case):
+    need("yosys")
+    form, old, new, said = WRONG_HANDSHAKES[case]
+    claim = handshake_claim(made("f2_3", "filter", form))
+    *inside, top = claim.parts
+    assert old in top.text
+    parts = [*inside, replace(top, text=top.text.replace(old, new))]
+    document = netlist(parts, top.name, tmp_path, flat=False)
+    with pytest.raises(VerificationError, match=said):
+        prove_handshake(claim, document)
 
 
 def test_proofs_without_tools_say_what_to_install(monkeypatch):

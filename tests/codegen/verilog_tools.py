@@ -14,7 +14,11 @@ from winogen.program.kinds import KINDS
 from winogen.program.widths import Range, signed
 
 ALGORITHMS = {
+    "f1_1": lambda: cook_toom(1, 1),
+    "f2_1": lambda: cook_toom(2, 1),
+    "f1_3": lambda: cook_toom(1, 3),
     "f2_3": lambda: cook_toom(2, 3),
+    "f3_2": lambda: cook_toom(3, 2),
     "f4_3_classic": lambda: cook_toom(4, 3, "0,1,-1,2,-2,inf"),
     "f4_3_gaussian": lambda: winograd(4, 3, "x,x-1,x+1,x^2+1,inf"),
 }

@@ -1,98 +1,81 @@
-"""Proofs of Verilog: netlists by Yosys, and what its model checker ABC says of handshakes."""
+"""Proofs of Verilog, of the netlists that Yosys makes of it."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from winogen.codegen.verilog.check import question
 from winogen.codegen.verilog.design import Design
+from winogen.codegen.verilog.handshake import Handshake, handshake_claim
+from winogen.codegen.verilog.handshake import prove as prove_handshake
+from winogen.codegen.verilog.module import Module
 from winogen.codegen.verilog.netlist import SCRIPT, claims
 from winogen.codegen.verilog.netlist import prove as prove_netlist
-from winogen.errors import BuildError, CompilerNotFound, VerificationError
-
-PROGRAMS = "yosys", "yosys-abc"
-SECONDS = 60  # of one proof of a handshake
+from winogen.errors import BuildError, CompilerNotFound
 
 
 def check_tools() -> None:
-    """Raise CompilerNotFound with what to install, unless all programs are there."""
-    missing = [name for name in PROGRAMS if not shutil.which(name)]
-    if missing:
+    """Raise CompilerNotFound with what to install, unless Yosys is there."""
+    if not shutil.which("yosys"):
         raise CompilerNotFound(
-            f"prove: got no {', '.join(missing)}, which prove Verilog; allowed: with them on the "
-            "path, by Debian's package: apt-get install yosys"
+            "prove: got no yosys, which reads Verilog for the proof; allowed: with it on the path, "
+            "by Debian's package: apt-get install yosys"
         )
 
 
 def prove(made: Design) -> Iterator[str]:
     """Prove the modules of a design; yield a line for each proof.
 
-    A netlist says for all inputs what a module without a handshake computes (see `netlist`).
-    Handshakes are checked for all behaviour of both sides, and so many cycles (see `check`).
-    Raises VerificationError with what is wrong, BuildError where Yosys refuses the text.
+    A netlist says for all inputs what a module without a handshake computes (see `netlist`), and
+    for all time what one with a handshake does with tiles (see `handshake`). Raises
+    VerificationError with what is wrong, BuildError where Yosys refuses the text.
     """
     check_tools()
-    texts = {f"{one.name}.v": one.text for one in made.modules}
     with TemporaryDirectory(prefix="winogen-") as folder:
         for claim in claims(made):
             name = claim.module.name
-            adders = prove_netlist(claim, netlist(texts, name, Path(folder)))
+            adders = prove_netlist(claim, netlist(made.modules, name, Path(folder)))
             yield (
                 f"{name}: its matrix, widths and latency of {claim.module.stages} for all inputs; "
                 f"{adders} adder{'s' if adders != 1 else ''}"
             )
-    asked = question(made)
-    with TemporaryDirectory(prefix="winogen-") as folder:
-        cycles = check_assertions(asked.files, asked.name, asked.cycles, Path(folder))
-    name = asked.name.removesuffix("_check")
-    few = "" if cycles >= asked.cycles else f"; in {SECONDS} s no more than these"
-    yield f"{name}: its handshake in {cycles} cycles, however both sides hesitate{few}"
+        asked = handshake_claim(made)
+        name = asked.module.name
+        found = prove_handshake(asked, netlist(asked.parts, name, Path(folder), flat=False))
+        yield f"{name}: its handshake, however both sides hesitate: {_described(found)}"
 
 
-def netlist(texts: Mapping[str, str], top: str, folder: Path) -> dict[str, Any]:
-    """Return the netlist of a module as Yosys writes it, flat. ``texts``: {file: Verilog}."""
-    _run_yosys(texts, f"{SCRIPT.format(files=' '.join(texts), top=top)}; write_json n.json", folder)
-    found: dict[str, Any] = json.loads((folder / "n.json").read_text("utf-8"))
-    return found
+def _described(found: Handshake) -> str:
+    if found.within is None:
+        s = "s" if found.cycles != 1 else ""
+        return f"{found.states} states, a tile in {found.cycles} cycle{s} without hesitation"
+    return f"the {found.states} states of the first {found.within} cycles; there are more"
 
 
-def check_assertions(texts: Mapping[str, str], top: str, cycles: int, folder: Path) -> int:
-    """Check the assertions of a module from a reset on; return for how many cycles they hold.
+def netlist(
+    parts: Sequence[Module], top: str, folder: Path, *, flat: bool = True
+) -> dict[str, Any]:
+    """Return the netlist of a module as Yosys writes it.
 
-    These are fewer than asked for where it takes longer than `SECONDS`.
+    ``flat``: with the modules inside as cells of it; else each of them is one cell.
     """
-    _run_yosys(texts, _ASSERTIONS.format(files=" ".join(texts), top=top), folder)
-    script = f"read_aiger n.aig; fold; strash; bmc3 -F {cycles} -T {SECONDS}"
+    for one in parts:
+        (folder / f"{one.name}.v").write_text(one.text, "utf-8")
+    files = " ".join(f"{one.name}.v" for one in parts)
+    script = SCRIPT.format(files=files, top=top, flatten="flatten; " if flat else "")
     done = subprocess.run(
-        ["yosys-abc", "-c", script], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if wrong := re.search(r"was asserted in frame (\d+)", done.stdout):
-        raise VerificationError(f"{top}: an assertion fails in cycle {wrong[1]}")
-    if right := re.search(r"No output asserted in (\d+) frames", done.stdout):
-        return int(right[1])
-    raise BuildError(f"{top}: ABC says {done.stdout.strip()[-300:]}")
-
-
-# Assertions as outputs of gates and registers, which ABC looks for an input to set.
-_ASSERTIONS = (
-    "read_verilog -formal {files}; prep -top {top} -flatten; async2sync; dffunmap; "
-    "setundef -undriven -anyseq; delete -output; opt -full; techmap; opt -fast; dffunmap; "
-    "abc -g AND -fast; opt_clean; write_aiger -I -B -zinit -no-startoffset n.aig"
-)
-
-
-def _run_yosys(texts: Mapping[str, str], script: str, folder: Path) -> None:
-    for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
-    done = subprocess.run(
-        ["yosys", "-q", "-p", script], cwd=folder, capture_output=True, text=True, check=False
+        ["yosys", "-q", "-p", f"{script}; write_json n.json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise BuildError(f"yosys: {done.stderr.strip() or done.stdout.strip()}")
+    found: dict[str, Any] = json.loads((folder / "n.json").read_text("utf-8"))
+    return found

@@ -20,7 +20,7 @@ from winogen.errors import VerificationError
 from winogen.program.widths import Range
 
 SCRIPT = (
-    "read_verilog -sv {files}; hierarchy -check -top {top}; proc; flatten; opt_clean; opt_dff; "
+    "read_verilog -sv {files}; hierarchy -check -top {top}; proc; {flatten}opt_clean; opt_dff; "
     "opt_clean"
 )
 
