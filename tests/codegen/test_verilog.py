@@ -278,6 +278,8 @@ WRONG_HANDSHAKES = {  # of which form, what is changed in it, and what the proof
         "a tile stays inside",
     ),
     "stages that go on": ("staged", ".enable(in_ready)", ".enable(1'b1)", TURN),
+    "another edge": ("staged", "posedge clk", "negedge clk", "another edge"),
+    "another clock": ("staged", ".clk(clk)", ".clk(in_valid)", "another edge"),
     "a stage too few": ("staged", "valid[1];", "valid[0];", TURN),
     "never ready": ("staged", "out_ready || !out_valid", "1'b0", "0 tiles come out"),
     "a tile twice": ("staged", "{valid[0:0], in_valid}", "{valid[0:0], 1'b1}", TURN),

@@ -19,7 +19,16 @@ from typing import Any, NamedTuple
 
 from winogen.codegen.verilog.design import Design, streamed
 from winogen.codegen.verilog.module import Module, Port
-from winogen.codegen.verilog.moved import Bit, Bits, Cycle, Registers, TileNumber, Wires, spread
+from winogen.codegen.verilog.moved import (
+    Bit,
+    Bits,
+    Cycle,
+    Registers,
+    TileNumber,
+    Wires,
+    check_clock,
+    spread,
+)
 from winogen.errors import VerificationError
 
 MOST = 10_000  # states: twice the stages of a pass are twice as many bits that say what is there
@@ -150,8 +159,11 @@ class _Machine:
         passes = {one.module.name: one for one in claim.passes}
         cells = module["cells"].values()
         self.passes = [(passes[one["type"]], one) for one in cells if one["type"] in passes]
-        self.wires = Wires(one for one in cells if one["type"] not in passes)
+        (clock,) = self.ports["clk"]
+        self.wires = Wires((one for one in cells if one["type"] not in passes), clock)
         for place, (one, cell) in enumerate(self.passes):
+            if one.module.stages:
+                check_clock(cell["connections"]["clk"], clock)
             for port in one.module.outputs:
                 self.wires.own(cell["connections"][port.name], (place,))
         self.most = sum(one.module.stages for one, _ in self.passes) + 4  # tiles under way

@@ -27,19 +27,26 @@ Registers = tuple[Bits, ...]
 Cell = Mapping[str, Any]  # of Yosys
 
 
+def check_clock(wires: Sequence[Any], clock: Any, rising: int = 1) -> None:
+    """Raise VerificationError unless these are the clock's wire, for its rising edge."""
+    if tuple(wires) != (clock,) or not rising:
+        raise VerificationError("a register that another edge than the clock's rising one sets")
+
+
 def spread(number: TileNumber, bits: int) -> Bits:
     """Return the bits of a number."""
     return tuple((number, place) for place in range(bits))
 
 
 class Wires:
-    """Which cell drives a wire, and the registers."""
+    """Which cell drives a wire, and the registers, which all have one clock."""
 
-    def __init__(self, cells: Iterable[Cell]) -> None:
+    def __init__(self, cells: Iterable[Cell], clock: Any) -> None:
         self.registers: list[Cell] = []
         self.drivers: dict[Any, Any] = {}  # of a wire: a cell, a register or a module of its own
         for cell in cells:
             if cell["type"] in _REGISTERS:
+                check_clock(cell["connections"]["CLK"], clock, _parameter(cell, "CLK_POLARITY"))
                 self.own(cell["connections"]["Q"], len(self.registers))
                 self.registers.append(cell)
             elif cell["type"] in _CELLS:
@@ -203,10 +210,8 @@ _REGISTERS = "$dff", "$dffe", "$sdff", "$sdffe", "$sdffce"
 
 
 def _clocked(cell: Cell, values: Cycle, before: Bits) -> Bits:
-    """What a register holds after this cycle: of the clock's rising edge."""
+    """What a register holds after this cycle."""
     kind, pins = cell["type"], cell["connections"]
-    if not _parameter(cell, "CLK_POLARITY"):
-        raise VerificationError("a register of the clock's falling edge")
 
     def active(pin: str) -> Bit:
         (bit,) = values.read(pins[pin])
@@ -225,4 +230,4 @@ def _clocked(cell: Cell, values: Cycle, before: Bits) -> Bits:
     return _chosen(active("EN"), before, result) if kind == "$dffe" else result
 
 
-__all__ = ["Bit", "Bits", "Cycle", "Registers", "TileNumber", "Wires", "spread"]
+__all__ = ["Bit", "Bits", "Cycle", "Registers", "TileNumber", "Wires", "check_clock", "spread"]
