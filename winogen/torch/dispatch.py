@@ -12,10 +12,7 @@ from winogen.errors import InvalidType
 from winogen.torch import activations, gradients, ops
 from winogen.torch.request import LayerRequest, checked
 from winogen.torch.shortcut import like_before
-from winogen.torch.watched import exported, transformed, watched
-
-# Others, as fake tensors, may have no memory; only the dispatcher knows what to do with them.
-_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+from winogen.torch.watched import PLAIN, exported, transformed, watched
 
 
 def call(
@@ -37,8 +34,8 @@ def call(
         not (is_watched or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
         and add is None
         and add_after is None
-        and type(input) in _PLAIN
-        and type(weight) in _PLAIN
+        and type(input) in PLAIN
+        and type(weight) in PLAIN
     ):
         y = like_before(input, weight, bias, slopes, wanted)
         if y is not None:
@@ -54,21 +51,22 @@ def call(
     needed = torch.is_grad_enabled() and any(
         one is not None and one.requires_grad for one in tensors
     )
-    if not is_watched and all(type(one) in _PLAIN for one in tensors):
+    alone = not is_watched and all(type(one) in PLAIN for one in tensors)
+    if alone and not needed:
         asked = checked(wanted, weight.shape)
-        if not needed:
-            ops.check(asked, *tensors)
-            return ops.run(input, weight, bias, asked, slopes, add, add_after, wanted=wanted)
+        ops.check(asked, *tensors)
+        return ops.run(input, weight, bias, asked, slopes, add, add_after, wanted=wanted)
     name, parameters = wanted.activation, wanted.parameters
     if needed and not (activations.told_by_output(name, parameters) and add_after is None):
         # Fused, the backward pass would have to compute again what went into the activation.
         plain = wanted._replace(activation=None, parameters=())
-        z = _operator(input, weight, bias, None, add, None, plain)
+        z = _recorded(alone, input, weight, bias, None, add, None, plain)
         return _finished(z, slopes, add_after, wanted)
-    return _operator(input, weight, bias, slopes, add, add_after, wanted)
+    return _recorded(alone, input, weight, bias, slopes, add, add_after, wanted)
 
 
-def _operator(
+def _recorded(
+    alone: bool,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -77,6 +75,11 @@ def _operator(
     add_after: Tensor | None,
     wanted: LayerRequest,
 ) -> Tensor:
+    """Compute by the operator, or if nobody watches by what is recorded the same way."""
+    if alone:
+        asked = checked(wanted, weight.shape)
+        y: Tensor = gradients.Recorded.apply(asked, input, weight, bias, slopes, add, add_after)
+        return y
     plain = wanted.plain()
     return gradients.convolution(
         input, weight, bias, *plain[:7], slopes, add, add_after, *plain[7:]

@@ -20,6 +20,13 @@ from winogen.torch.arrays import PLANAR, named
 Sizes = tuple[int, ...]  # along each axis
 
 
+# What derivatives leave to the planner, or apply on their own.
+_PLAIN: dict[str, Any] = {
+    "activation": None, "parameters": (), "tile": (), "points": None, "moduli": None,
+    "order": None, "edge": "discard", "border": "unswitch", "workspace_limit": None,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class LayerSettings:
     """The options of `winogen::convolution`: what its schema has, checked as far as it needs no
@@ -159,18 +166,19 @@ class LayerSettings:
         Direct convolution stays, as whoever names it wants values of a tile unmixed.
         """
         algorithm = self.algorithm if self.algorithm in ("direct", "im2col") else "auto"
-        own = {name: getattr(self, name) for name in ("tolerance", "threads", "transposed")}
-        return LayerSettings(
-            self.stride, self.padding, self.dilation, self.groups, self.padding_mode,
-            algorithm=algorithm, output_padding=self.output_padding, **own,
-        )  # fmt: skip
+        return self.changed(**_PLAIN, algorithm=algorithm)
 
     def changed(self, **fields: Any) -> LayerSettings:
         """The same but for some fields."""
-        return replace(self, **fields)
+        return _changed(self, tuple(fields.items()))
 
 
 NAMES = tuple(field.name for field in fields(LayerSettings))
+
+
+@lru_cache(maxsize=1024)  # steps of a training ask for the same again and again
+def _changed(asked: LayerSettings, items: tuple[tuple[str, Any], ...]) -> LayerSettings:
+    return replace(asked, **dict(items))
 
 
 @lru_cache(maxsize=1024)

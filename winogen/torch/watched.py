@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
+
+# Others, as fake tensors, may have no memory; only the dispatcher knows what to do with them.
+PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
 
 def _private(path: str) -> Callable[[], Any]:
@@ -39,6 +43,11 @@ def watched() -> bool:
         or _function_modes()
         or transformed()
     )
+
+
+def unseen(*tensors: Tensor | None) -> bool:
+    """Whether nobody watches a call, and tensors are plain ones, whose memory can be read."""
+    return not watched() and all(type(one) in PLAIN for one in tensors)
 
 
 def exported() -> bool:
