@@ -59,8 +59,6 @@ def test_the_same_command_writes_the_same_bytes(winogen, tmp_path):
          "engine: got ⟨8,12,8,1⟩; allowed: tiles of F(m, r) with m + r - 1 = T up to 10, or one"),
         ("--backend verilog --engine 1,17,1,1 --points "
          "0,1,-1,2,-2,3,-3,4,-4,5,-5,6,-6,7,-7,8,inf", "engine: got T = 17; allowed: at most 16"),
-        ("--backend verilog --engine 8,4,8,1 --exact --quantised",
-         "quantised: got --exact, too; allowed: one of them"),
         ("--backend verilog --engine 8,4,8,1 --isa avx2",
          "--isa: got 'avx2'; allowed: only without --backend verilog"),
         ("--backend verilog --engine 8,4,8,1 --stride 2",

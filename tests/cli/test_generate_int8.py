@@ -65,8 +65,8 @@ def cases():
 def test_the_files_compute_what_qconv2d_computes(winogen, tmp_path, isa, layout):
     name = generate(
         winogen, tmp_path, "--input", "2,5,9,8", "--weight", "7,5,3,3", "--padding", "1",
-        "--stride", "1,2", "--dtype", "int8", "--x-zero", "9", "--y-dtype", "int8", "--y-zero",
-        "-3", "--layout", layout, "--isa", isa, "--activation", "relu", "--threads", "2",
+        "--stride", "1,2", "--dtype", "int8", "--x", "uint8:9", "--y", "int8:-3",
+        "--layout", layout, "--isa", isa, "--activation", "relu", "--threads", "2",
     )  # fmt: skip
     assert name == "qconv_9x8_5_7_3x3"
     rng = np.random.default_rng(1)
@@ -108,7 +108,7 @@ def test_other_compilers_are_told_what_they_need(winogen, tmp_path, isa):
 def test_sums_need_no_multiplier(winogen, tmp_path):
     name = generate(
         winogen, tmp_path, "--input", "1,1,6,6", "--weight", "2,1,3,3", "--dtype", "int8",
-        "--x-dtype", "int8", "--y-dtype", "int32", "--isa", "generic", "--name", "sums",
+        "--x", "int8", "--y", "int32", "--isa", "generic", "--name", "sums",
     )  # fmt: skip
     assert "computed by im2col, products by plain C" in (tmp_path / "sums.h").read_text()
     rng = np.random.default_rng(2)
@@ -180,17 +180,19 @@ def test_scales_that_files_need(options, match):
 
 @pytest.mark.parametrize("words, match", [
     (("--dtype", "int8", "--tile", "4"), "--tile: got 4; allowed: only without --dtype int8"),
-    (("--x-zero", "4"), "--x-zero: got 4; allowed: only with --dtype int8"),
-    (("--dtype", "int8", "--x-zero", "256"), "x_zero: got 256; allowed: an int in 0..255"),
-    (("--dtype", "int8", "--y-dtype", "int32", "--y-zero", "1"), "y_zero: got 1; allowed"),
-    (("--dtype", "int8", "--x-dtype", "int16"), "x_dtype: got 'int16'"),
+    (("--x", "uint8:4"), "--x: got 'uint8:4'; allowed: only with --dtype int8"),
+    (("--dtype", "int8", "--x", "uint8:256"), "x_zero: got 256; allowed: an int in 0..255"),
+    (("--dtype", "int8", "--y", "int32:1"), "y_zero: got 1; allowed"),
+    (("--dtype", "int8", "--x", "int16"), "x_dtype: got 'int16'"),
+    (("--dtype", "int8", "--x", "int8:0:1"), "x: got 'int8:0:1'; allowed: TYPE, TYPE:ZERO"),
+    (("--dtype", "int8", "--y", "int8:0.5"), "y: got 'int8:0.5'; allowed: .*, TYPE:ZERO:SCALE"),
     (("--dtype", "int8", "--isa", "avx2+vnni"), "isa: got 'avx2.vnni'; allowed: avx2 with"),
     (("--dtype", "int8", "--isa", "avx3"), "isa: got 'avx3'"),
     (("--dtype", "int8", "--algorithm", "mcmr"), "algorithm: got 'mcmr'"),
     (("--dtype", "int8", "--activation", "silu"), "activation: got 'silu'"),
-    (("--y-scale", "0.5"), "--y-scale: got 0.5; allowed: only with --dtype int8"),
-    (("--dtype", "int8", "--y-scale", "0.5"), "y_scale: got 0.5; allowed: None"),
-    (("--dtype", "int8", "--activation", "silu", "--y-scale", "-1"), "y_scale: got -1"),
+    (("--y", "int8:0:0.5"), "--y: got 'int8:0:0.5'; allowed: only with --dtype int8"),
+    (("--dtype", "int8", "--y", "int8:0:0.5"), "y_scale: got 0.5; allowed: None"),
+    (("--dtype", "int8", "--activation", "silu", "--y", "uint8:0:-1"), "y_scale: got -1"),
 ])  # fmt: skip
 def test_wrong_options_are_named(winogen, tmp_path, words, match):
     import re
@@ -210,8 +212,8 @@ def test_an_activation_comes_with_the_scale_of_the_outputs(winogen, tmp_path):
         *words,
         "--activation",
         "silu",
-        "--y-scale",
-        "0.5",
+        "--y",
+        "uint8:0:0.5",
         "--name",
         "q",
         "-o",
@@ -220,7 +222,7 @@ def test_an_activation_comes_with_the_scale_of_the_outputs(winogen, tmp_path):
     assert result.exit_code == 0, result.output
     assert "silu" in (tmp_path / "q.c").read_text()
     first = " ".join((tmp_path / "q.h").read_text().replace("*", " ").split())
-    assert "--y-scale 0.5" in first
+    assert "--y uint8:0:0.5" in first
 
 
 def test_too_long_sums_are_refused(winogen, tmp_path):

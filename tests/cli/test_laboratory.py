@@ -56,7 +56,7 @@ def test_an_unknown_command_is_refused(winogen):
 
 
 @pytest.mark.parametrize("words", [
-    "tune unet", "report --net tiny -o out", "calibrate --layers unet",
+    "tune unet", "report tiny -o out", "calibrate --layers unet",
 ])  # fmt: skip
 def test_nets_need_somebody_who_offers_them(refused, offering, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

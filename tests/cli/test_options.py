@@ -59,7 +59,7 @@ def test_devices_and_pipes_are_refused(refused, tmp_path):
         assert "results: got" in refused("bench", "--results", path)
         assert "results: got" in refused("search", 2, 3, "--results", path)
         words = ("report", "-o", tmp_path / "page")
-        assert "layer: got" in refused(*words, "--layer", path)
+        assert "layer: got" in refused(*words, path)
         assert "weight: got" in refused(*words, "--input", "1,1,8,8", "--weight", path)
 
 
@@ -68,7 +68,7 @@ def test_deep_json_is_not_json(refused, tmp_path):
     path.write_text(DEEP + "\n")
     assert "nested too deeply" in refused("bench", "--show", path)
     assert "nested too deeply" in refused("bench", "--layers", path)
-    assert "nested too deeply" in refused("report", "-o", tmp_path / "page", "--layer", path)
+    assert "nested too deeply" in refused("report", "-o", tmp_path / "page", path)
     assert "no result of a search" in refused("search", 2, 3, "--results", path)
     assert path.read_text() == DEEP + "\n"
 
@@ -101,7 +101,7 @@ def test_every_activation_has_an_option(name):
 )
 def test_an_activation_is_refused_in_the_words_of_the_option(refused, tmp_path, text):
     allowed = "; allowed: relu, leaky_relu:SLOPE, prelu, clip:LO:HI, relu6, "
-    for words in (("generate", *SHAPES), ("generate-gemm", "--m", 1, "--n", 1, "--k", 1)):
+    for words in (("generate", *SHAPES), ("generate", "--input", "1,1", "--weight", "1,1")):
         line = refused(*words, "-o", tmp_path / "out", "--activation", text)
         assert f"activation: got '{text}'{allowed}" in line
 

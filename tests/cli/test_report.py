@@ -61,7 +61,7 @@ def test_of_the_catalog(winogen, folder, monkeypatch):
 @pytest.mark.thorough
 def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
     files = ("--weight", "w.npy", "--input", "x.npy")
-    for number, layer in enumerate((LAYER[4:], ("--layer", "layer.json"))):
+    for number, layer in enumerate((LAYER[4:], ("layer.json",))):
         result = winogen("report", *layer, *files, "--tolerance", "1e-6", "-o", f"out{number}")
         assert result.exit_code == 0, result.output
     first, second = (
@@ -102,24 +102,27 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
     "words, message",
     [
         (("--layers", "vgg17"), "layers: got 'vgg17'"),
-        (("--weight", "w.npy"), "input: got none; allowed: --input and --weight, or --layer"),
+        (("--weight", "w.npy"), "input: got none; allowed: --input and --weight, or a JSON file"),
         (("--thorough",), "thorough: got 'True'; allowed: only together with --input and"),
         ((*LAYER, "--trials", 9), "trials: got '9'; allowed: only in the report on the catalog"),
-        (("--layer", "1,4"), "layer: got '1,4' (No such file or directory); allowed: a JSON file"),
-        ((*LAYER[:2], "--weight", "3,4,3"), "weight: got '3,4,3'; allowed: 4 integers"),
-        (("--layer", "layer.json", "--weight", "3,4,3,3"), "allowed: an array, or nothing: layer"),
-        ((*LAYER[:2], "--weight", "3,5,3,3"), "got 4 channels"),
-        (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
-        (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),
-        (("--layer", "deep.json"), "layer: got deep.json, which is nested too deeply"),
         (
-            ("--layer", "layer.json", "--stride", "2"),
+            ("none.json",),
+            "layer: got 'none.json' (No such file or directory); allowed: a JSON file",
+        ),
+        ((*LAYER[:2], "--weight", "3,4,3"), "weight: got '3,4,3'; allowed: 4 integers"),
+        (("layer.json", "--weight", "3,4,3,3"), "allowed: an array, or nothing: layer"),
+        ((*LAYER[:2], "--weight", "3,5,3,3"), "got 4 channels"),
+        (("two.json",), "layer: got two.json; allowed: a file with one layer"),
+        (("x.npy",), "layer: got x.npy, which is not JSON"),
+        (("deep.json",), "layer: got deep.json, which is nested too deeply"),
+        (
+            ("layer.json", "--stride", "2"),
             "stride: got '2'; allowed: nothing, layer.json",
         ),
         ((*LAYER, "--stride", "a"), "stride: got 'a'; allowed: one or two integers"),
         ((*LAYER, "--input", "x64.npy"), "input: got dtype float64; allowed: float32"),
         (
-            ("--layer", "layer.json", "--input", "w.npy"),
+            ("layer.json", "--input", "w.npy"),
             "input: got shape (3, 4, 3, 3); allowed: (1, 4",
         ),
         ((*LAYER, "--input", "none.npy"), "input: got 'none.npy' (No such file or directory)"),
@@ -166,7 +169,7 @@ def test_of_a_net(winogen, folder, monkeypatch):
     monkeypatch.setattr(
         quality, "measure_quality", lambda name, **options: whole(name, few, (2,), **options)
     )
-    result = winogen("report", "--net", "tiny", "-o", "out")
+    result = winogen("report", "tiny", "-o", "out")
     assert result.exit_code == 0, result.output
     document = json.loads((folder / "out" / "report.json").read_text("utf-8"))
     psnr = document["rows"][0]["psnr"]["direct"]
@@ -176,10 +179,10 @@ def test_of_a_net(winogen, folder, monkeypatch):
 
 def test_options_that_do_not_go_with_a_net(winogen, folder):
     for options in (LAYER[:4], ("--trials", 5), ("--numbers",)):
-        result = winogen("report", "--net", "tiny", "-o", "out", *options)
-        assert result.exit_code == 2 and "allowed: only without --net" in result.stderr
+        result = winogen("report", "tiny", "-o", "out", *options)
+        assert result.exit_code == 2 and "allowed: only without a net" in result.stderr
     for name in ("vgg99", "zoo", "vgg16"):
-        result = winogen("report", "--net", name, "-o", "out")
+        result = winogen("report", name, "-o", "out")
         assert result.exit_code == 2
         assert f"net: got '{name}'; allowed: a trained one, " in result.stderr
     assert not (folder / "out").exists()

@@ -159,10 +159,13 @@ def test_the_command_line():
     assert "--multiplier slow --bits 8`" in sums
     factors = re.findall(r"^    .*= .*?(\d+)u? \* ", sums, re.MULTILINE)
     assert factors and all(int(one).bit_count() == 1 for one in factors)
+    narrow = run("2", "3", "--format", "fixed", "--bits", "8,6").stdout
+    assert "--format fixed --bits 8,6`" in narrow and "WINOGEN_F2_3_INT8_BY_INT6_H" in narrow
     text = run("4", "3", "--bits", "8", "--matrices").stdout
     assert "147615    19" in text and "f4_3_gaussian" in text  # the catalog knows better
     for words, message in (
         (("--format", "c", "--bits", "8"), "bits: got it with --format c"),
+        (("--bits", "17"), "bits: got '17'; allowed: 2 to 16, two of them with a comma"),
         (("--channels", "2"), "channels: got it with --format text"),
         (("--multiplier", "slow"), "multiplier: got slow with --format text"),
         (("--format", "fixed", "--order", "naive"), "order: got naive for integers"),

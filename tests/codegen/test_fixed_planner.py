@@ -65,6 +65,7 @@ def test_the_command_line():
     code, text = run("2", "3", "--channels", "3641")
     assert code == 0 and "winogen derive 2 3 --moduli 'x,x^2+1,inf'" in text
     assert "sums of 32 bits hold 3640 channels" in text
+    assert run("2", "3", "--bits", "8,1")[1].startswith("winogen: filter_bits: got 1; allowed: 2")
     assert run("2", "3", "--bits", "1") == (2, "winogen: bits: got 1; allowed: 2 .. 32\n")
 
 

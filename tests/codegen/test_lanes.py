@@ -107,11 +107,15 @@ def test_the_command_line():
     def run(*words):
         return CliRunner().invoke(app, ["derive", "2", "3", *words])
 
-    header = run("--format", "fixed", "--lanes", "16").stdout
-    assert "#ifndef WINOGEN_F2_3_Q15_H" in header and "Each channel adds at most" in header
+    header = run("--format", "fixed", "--bits", "q15").stdout
+    assert (
+        "#ifndef WINOGEN_F2_3_Q15_H" in header
+        and "--bits q15`" in header
+        and "Each channel adds at most" in header
+    )
     for words, message in (
-        (("--lanes", "8"), "lanes: got 8; allowed: with --format fixed"),
-        (("--format", "fixed", "--lanes", "9"), "lanes: got 9; allowed: 8, 16"),
+        (("--bits", "q7"), "bits: got q7; allowed: with --format fixed"),
+        (("--format", "fixed", "--bits", "q9"), "bits: got 'q9'; allowed: 2 to 16, two"),
     ):
         refused = run(*words)
         assert refused.exit_code and message in refused.output

@@ -275,8 +275,8 @@ def test_the_command(winogen, refused, tmp_path):
     onnx.save(net(), path)
     np.save(samples, np.concatenate(inputs()))
     result = winogen(
-        "onnx", "quantize", path, samples, "-o", narrow, "--method", "percentile", "--percentile",
-        "99.9", "--activations", "int8", "--per-tensor", "--exclude", "third",
+        "onnx", "quantize", path, samples, "-o", narrow, "--percentile", "99.9",
+        "--activations", "int8", "--per-tensor", "--exclude", "third",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "2 of 3 convolutions are in 8 bits" in result.stdout
@@ -287,7 +287,7 @@ def test_the_command(winogen, refused, tmp_path):
     document = json.loads(winogen(*words, "--json").stdout)
     assert (document["convolutions"], document["output"]) == (3, str(narrow))
     assert document["differences"][0]["output"] == "y" and "model" not in document
-    assert "method: got 'x'; allowed: maximum" in refused(*words, "--method", "x")
+    assert "percentile: got 50; allowed: a number above 50" in refused(*words, "--percentile", 50)
     assert "No such file" in refused("onnx", "quantize", path, "missing.npy", "-o", narrow)
 
 

@@ -102,24 +102,16 @@ def derive(
         None, metavar="NAME", help=f"Of the output: {_FORMATS} (default: text)."
     ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
-    bits: int = typer.Option(
+    bits: str = typer.Option(
         None,
-        min=2,
-        max=16,
-        help="Integers of so many bits as inputs and filters: how wide all becomes. With --format "
-        "fixed or verilog, 8 by default.",
-    ),
-    filter_bits: int = typer.Option(
-        None, min=2, max=16, help="Bits of the filters, where they have others than inputs."
+        metavar="B|B,F|q7|q15",
+        help="Integers of so many bits as inputs and filters (B,F where these differ): how wide "
+        "all becomes. With --format fixed, verilog or hls, 8 by default. q7 and q15, with --format "
+        "fixed: in lanes of 8 or 16 bits transforms are scaled down by rounding shifts, with a "
+        "bound of the error, in place of wider operands.",
     ),
     channels: int = typer.Option(
         1, min=1, help="Channels whose products are summed, with --format fixed or verilog."
-    ),
-    lanes: int = typer.Option(
-        None,
-        metavar="8|16",
-        help="With --format fixed, lanes of so many bits (Q7, Q15): in place of wider operands, "
-        "transforms are scaled down by rounding shifts, with a bound of the error.",
     ),
     multiplier: Multiplier = typer.Option(
         Multiplier.fast,
@@ -169,22 +161,14 @@ def derive(
         raise InvalidValue(
             f"bits: got it with --format {format.value}; allowed: with text, fixed, verilog and hls"
         )
-    if filter_bits is not None and bits is None and not integers:
-        raise InvalidValue(
-            "filter_bits: got it without bits; allowed: with them, or --format fixed, verilog "
-            "or hls"
-        )
+    both, lanes = derive_fixed.read_bits(bits)
     shaped = {
         "2d": two_axes, "folded": folded, "pipeline": pipeline, "delay": delay,
         "fraction": fraction, "output": output, "prove": prove,
     }  # fmt: skip
     derive_hardware.check(format.value, shaped)
-    if lanes is not None and (
-        format is not OutputFormat.fixed or bits or filter_bits or channels > 1
-    ):
-        raise InvalidValue(
-            f"lanes: got {lanes}; allowed: with --format fixed, without bits and channels"
-        )
+    if lanes is not None and (format is not OutputFormat.fixed or channels > 1):
+        raise InvalidValue(f"bits: got {bits}; allowed: with --format fixed, without channels")
     if multiplier is Multiplier.slow and format is not OutputFormat.fixed:
         raise InvalidValue(
             f"multiplier: got slow with --format {format.value}; allowed: with fixed"
@@ -197,7 +181,6 @@ def derive(
         raise InvalidValue(
             f"order: got {order} for integers, whose sums are exact in any order; allowed: program"
         )
-    both = bits or 8, filter_bits or bits or 8
     if hardware:
         options = derive_hardware.options(both, channels, shaped)
         algorithm, _ = transforms.derive(m, r, points, moduli, stride)

@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from winogen.cli.options import integers
 from winogen.columns import aligned
+from winogen.errors import InvalidValue
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.codegen.keeping import Keeper
     from winogen.fixed import Integral
+
+
+_LANES = {"q7": 8, "q15": 16}  # fractions of a sign and so many bits, and their lanes
+
+
+def read_bits(text: str | None) -> tuple[tuple[int, int], int | None]:
+    """Return the bits of inputs and of filters, and of lanes where `--bits` asks for these.
+
+    Raises InvalidValue.
+
+    >>> read_bits(None), read_bits("8,6"), read_bits("q15")
+    (((8, 8), None), ((8, 6), None), ((16, 16), 16))
+    """
+    if text in _LANES:
+        lanes = _LANES[text]
+        return (lanes, lanes), lanes
+    allowed = "2 to 16, two of them with a comma for inputs and filters, q7 or q15"
+    try:
+        numbers = integers("bits", "8" if text is None else text, 1, 2)
+    except InvalidValue as error:
+        got = str(error).partition("; allowed")[0]
+        raise InvalidValue(f"{got}; allowed: {allowed}") from None
+    if not all(2 <= one <= 16 for one in numbers):
+        raise InvalidValue(f"bits: got {str(text)[:60]!r}; allowed: {allowed}")
+    return (numbers[0], numbers[-1]), None
 
 
 def header(
@@ -24,7 +51,7 @@ def header(
 ) -> str:
     """Return a header that computes in integers.
 
-    ``bits``: of inputs and of filters; or ``lanes`` of so many bits, with rounding shifts.
+    ``bits``: of inputs and of filters; in ``lanes`` of so many bits, with rounding shifts.
     ``slow``: multiplications are. ``keep``: what keeps programs that were searched for.
     """
     from winogen.codegen import fixed, naming
@@ -34,13 +61,14 @@ def header(
     name = naming.name_of(algorithm, points is moduli is None)
     command = _command(algorithm, points, moduli, slow)
     with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-        made = _whole(algorithm, lanes or bits[0], slow, keep)
+        made = _whole(algorithm, bits[0], slow, keep)
         if lanes is not None:
-            return narrow.render(made, lanes, f"{name}_q{lanes - 1}", f"{command} --lanes {lanes}")
+            kind = f"q{lanes - 1}"
+            return narrow.render(made, lanes, f"{name}_{kind}", f"{command} --bits {kind}")
         command += f" --bits {bits[0]}"
         name += f"_int{bits[0]}"
         if bits[1] != bits[0]:
-            command += f" --filter-bits {bits[1]}"
+            command += f",{bits[1]}"
             name += f"_by_int{bits[1]}"
         command += f" --channels {channels}" if channels > 1 else ""
         return fixed.render(made, fixed.widths(made, *bits, channels), name, command)

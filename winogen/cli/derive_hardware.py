@@ -85,7 +85,7 @@ def words(options: ModuleOptions) -> str:
     """The options of a command as it would be typed, those that differ from the defaults."""
     found = [f"--bits {options.bits}"]
     if options.filter_bits != options.bits:
-        found.append(f"--filter-bits {options.filter_bits}")
+        found[0] += f",{options.filter_bits}"
     found += [f"--channels {options.channels}"] if options.channels > 1 else []
     found += [f"--pipeline {options.stages}"] if options.stages else []
     found += [f"--delay {options.delay}"] if options.delay is not None else []

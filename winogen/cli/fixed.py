@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from winogen.cli.options import AS_JSON, print_json
+from winogen.cli.options import AS_JSON, integers, print_json
 
 EXAMPLE = "Example: winogen fixed 4 3 --channels 910 --no-wrapping"
 
@@ -12,8 +12,9 @@ EXAMPLE = "Example: winogen fixed 4 3 --channels 910 --no-wrapping"
 def fixed(
     m: int = typer.Argument(help="Outputs of one tile, along an axis."),
     r: int = typer.Argument(help="Taps of the filter, along an axis."),
-    bits: int = typer.Option(8, help="Of inputs, which have a sign."),
-    filter_bits: int = typer.Option(None, help="Of filters (default: as of inputs)."),
+    bits: str = typer.Option(
+        "8", metavar="B|B,F", help="Of inputs and filters, which have a sign."
+    ),
     channels: int = typer.Option(1, help="Channels whose products are summed."),
     operands: int = typer.Option(16, help="Bits of the factors of products."),
     sums: int = typer.Option(32, help="Bits of sums: 32, or 64 where there are such (SMLALD)."),
@@ -30,10 +31,10 @@ def fixed(
     from winogen.codegen.fixed_planner import plan
     from winogen.progress import working
 
+    numbers = integers("bits", bits, 1, 2)
+    both = numbers[0], numbers[-1]
     with working(f"searching for an F({m}, {r}) whose widths fit"):
-        made = plan(
-            m, r, bits, filter_bits, channels, operands=operands, sums=sums, wrapping=wrapping
-        )
+        made = plan(m, r, *both, channels, operands=operands, sums=sums, wrapping=wrapping)
         text, document = str(made), made.to_dict()
     if as_json:
         print_json(document)

@@ -1,4 +1,4 @@
-"""`winogen generate`, `generate-gemm`: a layer, a network, a product as C; an engine as Verilog."""
+"""`winogen generate`: a layer, a network, a product as C; an engine as Verilog."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from winogen.cli.convolution import (
 )
 from winogen.cli.generate_device import generate_device
 from winogen.cli.generate_engine import generate_engine
+from winogen.cli.options import integers
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 from winogen.records.target import LEVELS, MICROCONTROLLERS
 
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
-    "--algorithm mcmr --isa avx2 -o vgg"
+    "--algorithm mcmr --isa avx2 -o vgg\n\n"
+    "Example: winogen generate --input 3136,64 --weight 64,16 --isa neon -o firmware"
 )
-GEMM_EXAMPLE = "Example: winogen generate-gemm --m 3136 --n 16 --k 64 --isa neon -o firmware"
 
 _OUTPUT = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to.")
 _ISA = typer.Option(
@@ -56,7 +57,7 @@ _FLOATS = (
     "padding_mode tile points moduli order border filter_dtype product_dtype workspace_limit "
     "tolerance"
 )
-_INTEGERS = "x_dtype x_zero y_dtype y_zero y_scale"
+_INTEGERS = "x y"
 
 
 @takes(f"stride padding dilation groups layout activation algorithm {_FLOATS}", panels=True)
@@ -75,7 +76,8 @@ def generate(
     weight: str = typer.Option(
         None,
         metavar="M,C,KH,KW",
-        help="Shape of its weights; C,M,KH,KW with --transposed.",
+        help="Shape of its weights; C,M,KH,KW with --transposed. Two sizes, K,N, with an input of "
+        "M,K: a product of matrices.",
         rich_help_panel=LAYER,
     ),
     transposed: bool = TRANSPOSED,
@@ -107,23 +109,17 @@ def generate(
         "has it (default: float32).",
         rich_help_panel=LAYER,
     ),
-    x_dtype: str = typer.Option(
+    x: str = typer.Option(
         None,
-        metavar="uint8|int8",
-        help="With int8, input: uint8 or int8 (default: uint8).",
+        metavar="TYPE[:ZERO]",
+        help="Numbers of the input, uint8 or int8, and their zero point (default: uint8:0).",
         rich_help_panel=_BYTES,
     ),
-    x_zero: int = typer.Option(None, help="Its zero point (default: 0).", rich_help_panel=_BYTES),
-    y_dtype: str = typer.Option(
+    y: str = typer.Option(
         None,
-        metavar="TYPE",
-        help="With int8, output: uint8, int8, or int32 for sums (default: as the input).",
-        rich_help_panel=_BYTES,
-    ),
-    y_zero: int = typer.Option(None, help="Its zero point (default: 0).", rich_help_panel=_BYTES),
-    y_scale: float = typer.Option(
-        None,
-        help="Its scale, with activations besides relu; else the multipliers have it.",
+        metavar="TYPE[:ZERO[:SCALE]]",
+        help="Of the output, alike, or int32 for sums (default: type of the input, 0). The scale "
+        "is for activations besides relu; else the multipliers have it.",
         rich_help_panel=_BYTES,
     ),
     backend: str = typer.Option(
@@ -139,16 +135,11 @@ def generate(
         "is that of its testbench, and sets the size of its memories.",
         rich_help_panel=_ENGINE,
     ),
-    exact: bool = typer.Option(
-        False,
-        "--exact",
-        help="Results are those of direct convolution (the default).",
-        rich_help_panel=_ENGINE,
-    ),
     quantised: bool = typer.Option(
         False,
         "--quantised",
-        help="Transformed inputs and filters are rescaled to 8 bits.",
+        help="Transformed inputs and filters are rescaled to 8 bits (default: nothing is, and "
+        "results are those of direct convolution).",
         rich_help_panel=_ENGINE,
     ),
     isa: str = _ISA,
@@ -158,9 +149,11 @@ def generate(
 ) -> None:
     """Write one layer, or a network, as C that compiles with `cc -O3` and nothing else.
 
-    A layer is a .c and a .h. A network is a folder with its weights, a test, a Makefile and a
-    CMakeLists.txt. With --backend opencl, cuda or wgsl: a layer as kernels, a program that runs
-    them and a test; with verilog: an engine for convolutions, in Verilog.
+    A layer is a .c and a .h, and so is a product of matrices: --input M,K and --weight K,N, with
+    --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
+    its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
+    layer as kernels, a program that runs them and a test; with verilog: an engine for
+    convolutions, in Verilog.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -168,12 +161,9 @@ def generate(
     from winogen.conv.standalone_transposed import standalone_transposed
     from winogen.records import ARRAY_TYPES
 
-    bytes_ = {
-        "x_dtype": x_dtype, "x_zero": x_zero, "y_dtype": y_dtype, "y_zero": y_zero,
-        "y_scale": y_scale,
-    }  # fmt: skip
+    bytes_ = {"x": x, "y": y}
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
-    of_engine = _given({"engine": engine, "exact": exact or None, "quantised": quantised or None})
+    of_engine = _given({"engine": engine, "quantised": quantised or None})
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
     if backend in ("verilog", *_DEVICES):
@@ -190,7 +180,7 @@ def generate(
         else:
             generate_engine(output, called, given)
         return
-    _refuse(of_engine, "engine exact quantised", "with --backend verilog")
+    _refuse(of_engine, "engine quantised", "with --backend verilog")
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"weight": weight, **kind, **options, **others}
@@ -212,6 +202,9 @@ def generate(
         "input": input[0], "weight": weight, "transposed": transposed or None,
         "output_padding": output_padding, **options, **others,
     }  # fmt: skip
+    if weight.count(",") == 1:
+        _generate_product(output, words)
+        return
     sizes, layout = shapes(input[0], weight, options)
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     asked |= transposed_options(transposed, output_padding, options)
@@ -221,12 +214,15 @@ def generate(
     if dtype == "int8":
         if transposed:
             raise InvalidValue("dtype: got 'int8'; allowed: only without --transposed")
-        del asked["dtype"]
+        for one in ("dtype", *bytes_):
+            asked.pop(one, None)
+        asked |= _of_bytes("x", x, ("dtype", "zero"))
+        asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
         _refuse(asked, _FLOATS, "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
-    _write(output, partial(write, *sizes, **asked), "generate", words)
+    _write(output, partial(write, *sizes, **asked), words)
 
 
 _DEVICES = "opencl", "cuda", "wgsl"
@@ -272,40 +268,56 @@ def _generate_network(
     typer.echo(files)
 
 
-@takes("activation")
-def generate_gemm(
-    m: int = typer.Option(help="Rows of a and of the output."),
-    n: int = typer.Option(help="Columns of b and of the output."),
-    k: int = typer.Option(help="Columns of a, rows of b."),
-    output: Path = _OUTPUT,
-    dtype: str = typer.Option(
-        None, metavar="float32|float64", help="float32 or float64 (default: float32)."
-    ),
-    transpose_a: bool = typer.Option(False, "--transpose-a", help="a lies in memory as k x m."),
-    transpose_b: bool = typer.Option(False, "--transpose-b", help="b lies in memory as n x k."),
-    isa: str = _ISA,
-    threads: int = _THREADS,
-    name: str = _NAME,
-    **options: Any,
-) -> None:
-    """Write a product of matrices as a .c and a .h that compile with `cc -O3` and nothing else."""
+# What of a layer's options a product of matrices has, too.
+_OF_PRODUCTS = ("input", "weight", "layout", "activation", "dtype", "isa", "threads", "name")
+_ORDERS = "NN", "NT", "TN", "TT"  # of a and of b in memory, as libraries of BLAS spell them
+
+
+def _generate_product(output: Path, words: dict[str, Any]) -> None:
+    """Write a product of matrices; ``words``: all options that were given, as texts."""
+    from winogen.conv import arguments
     from winogen.conv.standalone_gemm import standalone_gemm
 
-    sizes: dict[str, Any] = {"m": m, "n": n, "k": k}
-    flags = {"transpose_a": transpose_a or None, "transpose_b": transpose_b or None}
-    others = _given({"dtype": dtype, **flags, "isa": isa, "threads": threads, "name": name})
-    write = partial(standalone_gemm, **sizes, **read(options), **others)
-    _write(output, write, "generate-gemm", {**sizes, **options, **others})
+    words = _given(words)
+    others = " ".join(words.keys() - {*_OF_PRODUCTS})
+    _refuse(words, others, "for a layer, not for a product of matrices")
+    rows, depth = integers("input", words["input"], 2)
+    terms, columns = integers("weight", words["weight"], 2)
+    if terms != depth:
+        raise InvalidValue(f"weight: got {terms} rows; allowed: {depth}, as the input has columns")
+    turned = arguments.choice("layout", words.get("layout", _ORDERS[0]), _ORDERS)
+    taken = {name: words[name] for name in ("dtype", "isa", "threads", "name") if name in words}
+    taken |= {"transpose_a": turned[0] == "T", "transpose_b": turned[1] == "T"}
+    taken |= read({name: words[name] for name in ("activation",) if name in words})
+    _write(output, partial(standalone_gemm, rows, columns, depth, **taken), words)
+
+
+def _of_bytes(array: str, text: str | None, fields: tuple[str, ...]) -> dict[str, Any]:
+    """The options of Python that TYPE, TYPE:ZERO or TYPE:ZERO:SCALE of an array stands for.
+
+    Raises InvalidValue.
+
+    >>> _of_bytes("y", "int8:-5:0.5", ("dtype", "zero", "scale"))
+    {'y_dtype': 'int8', 'y_zero': -5, 'y_scale': 0.5}
+    """
+    words = [] if text is None else text.split(":")
+    kinds: dict[str, Callable[[str], Any]] = {"dtype": str, "zero": int, "scale": float}
+    try:
+        if len(words) <= len(fields):
+            return {f"{array}_{one}": kinds[one](word) for one, word in zip(fields, words)}
+    except ValueError:  # also an integer of more than 4300 digits
+        pass
+    shown = str(text) if len(str(text)) <= 60 else f"{str(text)[:57]}..."
+    allowed = "TYPE, TYPE:ZERO" + (", TYPE:ZERO:SCALE" if "scale" in fields else "")
+    raise InvalidValue(f"{array}: got {shown!r}; allowed: {allowed}")
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _write(
-    folder: Path, write: Callable[..., dict[str, str]], name: str, words: dict[str, Any]
-) -> None:
-    """Write what a command makes; its files say the command, but for the folder."""
+def _write(folder: Path, write: Callable[..., dict[str, str]], words: dict[str, Any]) -> None:
+    """Write the files that ``write`` makes; they say the command, but for the folder."""
     from winogen.codegen.standalone import check_name
     from winogen.conv.standalone import command_line
     from winogen.progress import working
@@ -313,7 +325,7 @@ def _write(
     if "name" in words:
         check_name(words["name"])
     with working("choosing and writing an algorithm"):
-        files = write(command=command_line(words, name))
+        files = write(command=command_line(words))
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text)

@@ -32,15 +32,13 @@ def generate_engine(output: Path, name: str | None, asked: dict[str, Any]) -> No
     from winogen.hardware.verilog import files, random_layer
     from winogen.progress import working
 
-    known = ("engine", "exact", "quantised", "input", "weight", *_TAKEN)
+    known = ("engine", "quantised", "input", "weight", *_TAKEN)
     for other, value in asked.items():
         if other not in known:
             raise InvalidValue(
                 f"--{other.replace('_', '-')}: got {value!r}; allowed: only without "
                 "--backend verilog"
             )
-    if "exact" in asked and "quantised" in asked:
-        raise InvalidValue("quantised: got --exact, too; allowed: one of them")
     options = read({key: asked[key] for key in _TAKEN if key in asked})
     if options.get("activation", "relu") != "relu":
         raise InvalidValue(f"activation: got {asked['activation']!r}; allowed: relu, or none")

@@ -101,13 +101,11 @@ def quantize(
         "such an array for each input, or a folder with a .npy for each.",
     ),
     output: Path = typer.Option(..., "--output", "-o", help="File to write."),
-    method: str = typer.Option(
-        "maximum",
-        metavar="maximum|percentile",
-        help="What ranges of values hold: maximum (all that was seen) or percentile.",
-    ),
     percentile: float = typer.Option(
-        None, help="With --method percentile: values beyond it are cut off, at both ends (99.99)."
+        None,
+        metavar="P",
+        help="Ranges hold so many percent of the values, as 99.99; those beyond are cut off at "
+        "both ends (default: ranges hold all that was seen).",
     ),
     activations: str = typer.Option(
         "uint8", metavar="uint8|int8", help="Numbers of activations: uint8 or int8."
@@ -134,7 +132,8 @@ def quantize(
     original = load(model)
     with working("computing the ranges"):
         result = quantized(
-            original, samples, method=method, percentile=percentile, activations=activations,
+            original, samples, method="maximum" if percentile is None else "percentile",
+            percentile=percentile, activations=activations,
             per_channel=per_channel, exclude=exclude or (),
         )  # fmt: skip
         path = save(result.model, output)

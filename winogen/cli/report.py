@@ -21,14 +21,20 @@ EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
     "winogen report --input x.npy --weight w.npy --padding 1 -o mine\n\n"
     "winogen report --input 1,512,7,7 --weight 512,512,3,3 --padding 1 --numbers -o numbers\n\n"
-    "winogen report --net tiny -o quality"
+    "winogen report tiny -o quality"
 )
 
 _ONE_LAYER = "One layer"
-_NAMED = "--input and --weight, or --layer, which name the layer"
+_NAMED = "--input and --weight, or a JSON file, which name the layer"
 
 
 def report(
+    subject: str = typer.Argument(
+        None,
+        metavar="[NET|FILE]",
+        help="A trained net of the benchmark: what number formats do to its output. Or a JSON file "
+        "with a layer, as for `winogen bench`. Else the catalog, or a layer by --input.",
+    ),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
     layers: str = typer.Option(
         None,
@@ -47,12 +53,6 @@ def report(
         None,
         metavar="M,C,KH,KW|FILE.npy",
         help="With weights of this shape, or these, of float32.",
-        rich_help_panel=_ONE_LAYER,
-    ),
-    layer: str = typer.Option(
-        None,
-        metavar="FILE",
-        help="Report on the layer of a JSON file, as for `winogen bench`.",
         rich_help_panel=_ONE_LAYER,
     ),
     padding: str = typer.Option(
@@ -79,11 +79,6 @@ def report(
     timed: bool = typer.Option(
         False, "--timed", help="Measure times, too.", rich_help_panel=_ONE_LAYER
     ),
-    net: str = typer.Option(
-        None,
-        metavar="NAME",
-        help="Report on what number formats do to the output of this net of the benchmark instead.",
-    ),
 ) -> None:
     """Write a page on accuracy, of the catalog, a layer or a net, with figures as JSON and CSV."""
     of_catalog = {"layers": layers, "trials": trials, "seed": seed}
@@ -98,16 +93,24 @@ def report(
         "numbers": numbers or None,
         "timed": timed or None,
     }
-    if net is not None:
-        _refuse({"layer": layer, **of_layer, **of_catalog}, "only without --net")
-        page = _net(output, net)
-    elif layer is input is weight is None:
+    if subject is not None and not _is_file(subject):
+        _refuse({**of_layer, **of_catalog}, "only without a net")
+        page = _net(output, subject)
+    elif subject is input is weight is None:
         _refuse(of_layer, f"only together with {_NAMED}")
         page = _catalog(output, **_chosen(of_catalog))
     else:
         _refuse(of_catalog, "only in the report on the catalog, of no layer")
-        page = _layer(output, layer, **_chosen(of_layer))
+        page = _layer(output, subject, **_chosen(of_layer))
     typer.echo(page)
+
+
+def _is_file(subject: str) -> bool:
+    """Whether it is a file and no net; names of nets have no suffix."""
+    from winogen.tuning.nets import known
+
+    path = Path(subject)
+    return path.suffix != "" or (subject not in known() and path.exists())
 
 
 def _chosen(options: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +140,10 @@ def _net(output: Path, name: str) -> Path:
     from winogen.reports import write_net_report
     from winogen.tuning import nets
 
-    net = nets.trained(name)
+    try:
+        net = nets.trained(name)
+    except InvalidValue as error:
+        raise InvalidValue(f"{error}, or a JSON file with a layer") from None
     with counting("measuring") as step:
         page, document = write_net_report(output, lambda: net.quality(name, step))
     print_wide(_quality_table(document))

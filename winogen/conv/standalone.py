@@ -134,7 +134,7 @@ def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
     return lines
 
 
-def command_line(options: dict, command: str = "generate") -> str:
+def command_line(options: dict) -> str:
     """Return `winogen generate` with the options that were given, quoted for a shell.
 
     >>> command_line({"input": "1,3,8,8", "padding": None})
@@ -143,4 +143,4 @@ def command_line(options: dict, command: str = "generate") -> str:
     words = [word for key, value in options.items() if value is not None
              for word in (f"--{key.replace('_', '-')}", *([] if value is True else [str(value)]))
              ]  # fmt: skip
-    return shlex.join(["winogen", command, *words])
+    return shlex.join(["winogen", "generate", *words])
