@@ -18,7 +18,7 @@ from winogen.opencl.space import DirectSpace
 
 
 def least(space: DirectSpace, point: DirectPoint) -> list[KernelDemand]:
-    """Return the least that the kernels demand which sum windows and add chunks."""
+    """Return the least demands of the kernels for sums of windows and of chunks."""
     problem, device, layer = space.problem, space.device, space.problem.layer
     facts, size = space.facts_of(point), space.sizes_of(point)
     one, lanes = (round_up(count, device.vector) for count in (1, point.vector))
@@ -60,7 +60,7 @@ def _pixel(space: DirectSpace, point: DirectPoint) -> int:
 def by_least_seconds(
     space: DirectSpace, points: Iterable[DirectPoint], rates: DeviceRates
 ) -> list[tuple[float, DirectPoint]]:
-    """Return points by the time that no prediction falls below, each with that time."""
+    """Return points with times that no prediction falls below, the least first."""
     times = (
         (sum(one.seconds(space.device, rates) for one in least(space, point)), point)
         for point in points
