@@ -59,7 +59,8 @@ SMALL_DEVICE = DeviceInfo(group=4, items=(4, 2, 1), largest_buffer=1 << 20, memo
 @pytest.mark.parametrize("name", LAYERS)
 def test_usual_points_are_valid_and_many(name, device):
     case = LAYERS[name]
-    points, found = DirectSpace(case, device), usual(case, device, 16)
+    points = DirectSpace(case, device)
+    found = usual(points, 16)
     assert found and all(map(points.valid, found))
     assert len({*found}) == len(found) <= 16
     whole = [one for one in found if direct_candidate(case, one, device).workspace_bytes == 0]
@@ -67,7 +68,7 @@ def test_usual_points_are_valid_and_many(name, device):
 
 
 def test_a_device_without_room_has_no_points():
-    assert usual(CASE, DeviceInfo(memory_bytes=1000), 16) == []
+    assert usual(DirectSpace(CASE, DeviceInfo(memory_bytes=1000)), 16) == []
 
 
 # --- searches with times that are made up
@@ -177,7 +178,7 @@ def task_of(candidate, repeats=2):
 def test_a_wrong_kernel_has_no_time(monkeypatch):
     context = devices.context()
     device = DeviceInfo.of(context.devices[0])
-    candidate = direct_candidate(CASE, usual(CASE, device, 1)[0], device)
+    candidate = direct_candidate(CASE, usual(DirectSpace(CASE, device), 1)[0], device)
     measuring = DeviceMeasuring(CASE, context)
     assert 0 < measuring(task_of(candidate))["seconds"] < 60
     measuring._samples = measuring._samples[0], 1.05 * measuring._samples[1]
@@ -241,7 +242,7 @@ def test_a_limit_of_memory_picks_from_what_was_measured():
     device = DeviceInfo()
     by_memory = sorted(some_candidates(device)[:6], key=lambda one: one.workspace_bytes)
     large = next(one for one in by_memory[::-1] if one.workspace_bytes).measured_as(1e-6)
-    small = direct_candidate(CASE, usual(CASE, device, 1)[0], device).measured_as(2e-6)
+    small = direct_candidate(CASE, usual(DirectSpace(CASE, device), 1)[0], device).measured_as(2e-6)
     assert small.workspace_bytes == 0
     wisdom.add(CASE, device, [large, small], "2026-01-01")
     known, rates = wisdom.candidates(CASE, device), told(device)

@@ -22,11 +22,13 @@ from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
 from winogen.opencl import counting, cuts
+from winogen.opencl.bounds import by_least_seconds
 from winogen.opencl.counting import DeviceRates
 from winogen.opencl.cuts import Buffers, Parameters
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.space import DirectSpace
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.usual import usual
 from winogen.opencl.winograd import arrays_of, mcmr_work
@@ -190,7 +192,7 @@ def _candidates(
 ) -> list[DeviceCandidate]:
     asked, found = request.algorithm, list[DeviceCandidate]()
     if asked in ("auto", "direct"):
-        found += direct(problem, device, rates)
+        found += direct(problem, request, device, rates)
     layer = problem.layer
     # Of a single tap all that is left of it are products of matrices.
     worth = is_winograd_worth_it(layer) or (layer.kernel == (1, 1) and max(layer.stride) == 1)
@@ -199,13 +201,20 @@ def _candidates(
     return found
 
 
-def direct(problem: Problem, device: DeviceInfo, rates: DeviceRates) -> list[DeviceCandidate]:
-    """Return direct convolution at points that are usually good.
+def direct(
+    problem: Problem, request: Request, device: DeviceInfo, rates: DeviceRates
+) -> list[DeviceCandidate]:
+    """Return direct convolution at points that are usually good, the fastest among them.
 
-    Half of them sum a window at once, which needs no memory besides the call's arrays.
+    No kernels are made of a point whose least time is more than another takes.
     """
-    points = usual(problem, device, _POINTS)
-    return [direct_candidate(problem, point, device, rates) for point in points]
+    space, found = DirectSpace(problem, device), list[DeviceCandidate]()
+    points = usual(space, _POINTS, request.workspace_limit)
+    for least, point in by_least_seconds(space, points, rates):
+        if found and least > min(map(_seconds, found)):
+            break
+        found.append(direct_candidate(problem, point, device, rates))
+    return found
 
 
 def direct_candidate(
@@ -243,11 +252,9 @@ def tiled(
     if some is None:
         return ways
     ways.sort(key=_seconds)
-    best = dict.fromkeys((way.tile, way.points) for way in ways)
-    for one in found:
-        if (one.tile, one.points) in [*best][:_TILINGS]:
-            ways += one.candidates(device, rates)
-    return ways
+    best = [*dict.fromkeys((way.tile, way.points) for way in ways)][:_TILINGS]
+    again = (one for one in found if (one.tile, one.points) in best)
+    return ways + [way for one in again for way in one.candidates(device, rates)]
 
 
 def tiled_candidate(

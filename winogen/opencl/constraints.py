@@ -66,11 +66,10 @@ class Collector:
         limit = min(self.device.largest_buffer, _INDEX_END * itemsize - 1)
         self.ask(at_most(size, limit, f"the device has a buffer as large as {name!r}"))
 
-    def total(self) -> Expr:
-        """Return the bytes of all arrays, which the device must have, too."""
+    def all_fit(self) -> None:
+        """Take down that the device has the bytes of all arrays together."""
         size = self.name("all_bytes", total([*self.buffers.values()]))
         self.ask(at_most(size, self.device.memory_bytes, "all arrays fit into the device's memory"))
-        return size
 
     def launch(self, groups: Iterable[Expr], items: tuple[Expr, ...]) -> None:
         """Take down how many work-groups there are along each axis, and items of each."""

@@ -33,7 +33,7 @@ from winogen.opencl.maps import IndexView
 from winogen.opencl.scheme import DirectPoint, Scheme, numbers, scheme
 from winogen.opencl.windows import WindowSums
 
-_GROUP = 64  # items of a work-group of kernels that move numbers
+GROUP = 64  # items of a work-group of kernels that move numbers
 
 
 def direct_work(
@@ -111,7 +111,7 @@ def elementwise(
     (lead, leads), *others = axes
     names, sizes = [axis for axis, _ in others], tuple(size for _, size in others)
     count = prod(sizes)
-    group = min(_GROUP, device.group, device.items[0])
+    group = min(GROUP, device.group, device.items[0])
     at = lets.let("at", Id("global", 0), max(2, count))
     first = lets.let(lead, Id("global", 1), leads)
     begin, lets = lets.statements, lets.inner()

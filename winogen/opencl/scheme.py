@@ -94,7 +94,6 @@ class Scheme:
     tiles: tuple[Expr, Expr]  # along height and width
     windows: tuple[Expr, Expr]  # of a tile
     chunks: Expr
-    bytes: Expr  # of all arrays
 
 
 def names() -> dict[str, Expr]:
@@ -197,6 +196,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     )
     for name, count in _given(problem).items():
         collector.buffer(name, Number(count), 1, itemsize)
+    collector.all_fit()
     output = IndexView.of("output", *_image_shape(problem, layer.filters, (height, width)))
     return Scheme(
         image=image,
@@ -211,7 +211,6 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
         tiles=tiles,
         windows=windows,
         chunks=chunks,
-        bytes=collector.total(),
     )
 
 

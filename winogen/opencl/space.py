@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from random import Random
-from typing import Any
 
+from winogen.codegen.devices.expressions import Name
 from winogen.conv.problem import Problem, plane_of
 from winogen.errors import InvalidValue
 from winogen.opencl.conditions import PointCondition
 from winogen.opencl.constraints import Collector, dependencies
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.indices import function_of, names_in
+from winogen.opencl.operations import known
 from winogen.opencl.scheme import PARAMETERS, DirectPoint, names, scheme
 from winogen.tasks.space import Constraint, Fact, Level, Space
 
@@ -98,7 +99,7 @@ class DirectSpace:
         self.device = device
         self.ranges: dict[str, tuple[int, ...]] = {**ranges(problem, device), **fixed}
         self._collector = Collector(device)
-        self._bytes = scheme(problem, names(), self._collector).bytes
+        scheme(problem, names(), self._collector)
         self._spaces: dict[tuple[str, ...], Space] = {}
 
     @property
@@ -187,11 +188,8 @@ class DirectSpace:
 
     def broken(self, point: DirectPoint) -> list[str]:
         """Return what a point does not satisfy, in words."""
-        facts, conditions = self._functions
-        values: dict[str, Any] = point.as_values()
-        for name, value in facts:
-            values[name] = value(values)
-        return [why for why, holds in conditions if not holds(values)]
+        values = self.facts_of(point)
+        return [why for why, holds in self._functions[1] if not holds(values)]
 
     @cached_property
     def _functions(self) -> tuple[list[tuple[str, Function]], list[tuple[str, Function]]]:
@@ -199,13 +197,22 @@ class DirectSpace:
         facts = [(name, function_of(value)) for name, value in self._collector.facts.items()]
         return facts, [(one.why, function_of(one.holds)) for one in self.conditions]
 
-    def bytes_of(self, point: DirectPoint) -> int:
-        """Return the bytes of all arrays, those of a call and the packed weights included."""
-        facts, _ = self._functions
-        values: dict[str, Any] = point.as_values()
-        for name, value in facts:
+    def facts_of(self, point: DirectPoint) -> dict[str, int]:
+        """Return the values of all names in constraints: parameters, and what follows from them."""
+        values = point.as_values()
+        for name, value in self._functions[0]:
             values[name] = value(values)
-        return function_of(self._bytes)(values)
+        return values
+
+    def sizes_of(self, point: DirectPoint) -> dict[str, int]:
+        """Return the bytes of every array, those of a call and the packed weights included."""
+        values, sizes = self.facts_of(point), self._collector.buffers.items()
+        return {k: values[v.name] if isinstance(v, Name) else known(v) for k, v in sizes}
+
+    def workspace_of(self, point: DirectPoint) -> int:
+        """Return the bytes of what a call needs besides its own arrays and packed weights."""
+        sizes = self.sizes_of(point)
+        return sum(sizes[name] for name in ("padded", "partial", "sums"))
 
 
 def _level(name: str, values: tuple[int, ...]) -> Level:

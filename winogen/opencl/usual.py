@@ -18,17 +18,22 @@ from winogen.opencl.space import DirectSpace
 _MOST_SUMS = 32  # of an item, in vectors
 
 
-def usual(problem: Problem, device: DeviceInfo, count: int) -> list[DirectPoint]:
-    """Return up to ``count`` valid points, those with the most sums of an item first.
+def usual(points: DirectSpace, count: int, limit: int | None = None) -> list[DirectPoint]:
+    """Return up to ``count`` points of a space, those with the most sums of an item first.
 
-    Half of them sum a window at once, which takes no memory besides the call's arrays. There are
-    none where the device has no room for any.
+    Half of them sum a window at once, which takes no memory besides the call's arrays. Beyond a
+    limit of bytes of workspace is only what needs least, where none keeps to it. There are none
+    where the device has no room for any.
     """
-    points, found = DirectSpace(problem, device), list[DirectPoint]()
+    found = list[DirectPoint]()
     for at_once in (True, False):
-        valid = filter(points.valid, _offered(problem, device, at_once))
+        valid = filter(points.valid, _offered(points.problem, points.device, at_once))
         found += islice(valid, -(-count // 2))
-    return found[:count] or [*filter(points.valid, _least(problem))][:1]
+    found = found[:count] or [*filter(points.valid, _least(points.problem))][:1]
+    if limit is None or not found:
+        return found
+    most = max(limit, min(map(points.workspace_of, found)))
+    return [one for one in found if points.workspace_of(one) <= most]
 
 
 def _offered(problem: Problem, device: DeviceInfo, at_once: bool) -> Iterator[DirectPoint]:
