@@ -35,7 +35,7 @@ def wrong_with(odd):
             return f"optimize {fast}\n{trace(fast.error)}"
         for mode, inside in MODES.items():
             if (odd.name, mode) == ("weights made in inference mode", "grad"):
-                continue  # torch would save them for a backward pass, and the copy has other weights
+                continue  # a backward pass would need them, and the copy has other weights
             for what, make in odd.calls():
                 with inside():
                     wrong = compared(fast.value, original, make, before=odd.before)
