@@ -13,8 +13,11 @@ from torch import nn  # noqa: E402
 
 from winogen.graph import later  # noqa: E402
 from winogen.tasks import idle  # noqa: E402
-from winogen.torch import optimize, readiness  # noqa: E402
+from winogen.tasks.duel import Times  # noqa: E402
+from winogen.torch import drafting, optimize, readiness  # noqa: E402
 from winogen.torch.readiness import Readiness, _key  # noqa: E402
+from winogen.torch.segment_op import SegmentModule  # noqa: E402
+from winogen.torch.wholes import Rivals  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch", "quick_kernels")
 
@@ -53,6 +56,28 @@ def asked(monkeypatch):
     for module in (later, readiness):
         monkeypatch.setattr(module, "go_on", lambda owner, work, plan: made.append((owner, work)))
     return made
+
+
+def test_a_whole_is_measured_with_its_kernels(model, asked, monkeypatch):
+    """And not the model itself, which computes all calls until they are there."""
+    ran, x = [], torch.randn(1, 3, 12, 10)
+    forward = SegmentModule.forward
+
+    def noted(module, *inputs):
+        ran.append(module)
+        return forward(module, *inputs)
+
+    def measured(rivals, ours):
+        ran.clear()
+        with torch.inference_mode():
+            ours(x)
+        assert ran == segments(ours)
+        return Times(1.0, 2.0)
+
+    monkeypatch.setattr(SegmentModule, "forward", noted)
+    monkeypatch.setattr(Rivals, "measured", measured)
+    monkeypatch.setattr(drafting, "is_every_layer", lambda: False)
+    assert segments(optimize(model, x)) and ran
 
 
 def test_sizes_of_segments_are_found_without_numbers(ours, asked):
