@@ -10,7 +10,7 @@ from kernels.turns import first
 
 from winogen.errors import CacheUnavailable
 from winogen.toolchain import cache as cache_module
-from winogen.toolchain import cache_dir, host_target, load, loader
+from winogen.toolchain import cache_dir, compiler, find_compiler, host_target, load, loader
 from winogen.toolchain.cache import STALE_SECONDS, KernelStore
 
 
@@ -309,10 +309,14 @@ def test_when_no_file_may_grow_the_error_says_so(python):
     assert "cannot be used" in python(code).finish()
 
 
-def test_when_nothing_is_writable_the_error_names_the_cache(unwritable, twice, monkeypatch):
-    def refuse(**kwargs):
+@pytest.mark.parametrize("compilers", (None, {}), ids=("a known compiler", "a new one"))
+def test_when_nothing_is_writable_the_error_says_so(unwritable, twice, monkeypatch, compilers):
+    def refuse(*args, **kwargs):
         raise FileNotFoundError(2, "No usable temporary directory found")
 
+    find_compiler()
+    if compilers is not None:
+        monkeypatch.setattr(compiler, "_compilers", compilers)
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
     cache_module._private_root.cache_clear()
     with pytest.raises(CacheUnavailable, match="cannot be used"):

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from winogen import environment
-from winogen.errors import CompilerNotFound, InvalidValue
+from winogen.errors import CacheUnavailable, CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.records.target import OLDEST
 from winogen.toolchain import trust
@@ -231,7 +231,11 @@ def _remember(memo: Path, compiler: Compiler) -> None:
 def _interrogate(command: tuple[str, ...]) -> Compiler:
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix="winogen-") as aside:  # zig leaves a.o where it runs
+    try:
+        folder = TemporaryDirectory(prefix="winogen-")
+    except OSError as problem:
+        raise CacheUnavailable(f"a temporary folder cannot be used: {problem}") from problem
+    with folder as aside:  # zig leaves a.o where it runs
         macros = _ask(command, aside, "-dM", "-E", "-x", "c", os.devnull)
         version = (_ask(command, aside, "--version").splitlines() or [""])[0]
     gnu = re.search(r"#define __GNUC__ (\d+)", macros)
