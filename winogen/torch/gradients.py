@@ -19,9 +19,9 @@ from torch import Tensor
 
 from winogen.conv import gradients
 from winogen.errors import CompilerNotFound
-from winogen.torch import activations
+from winogen.torch import activations, ops
 from winogen.torch.arrays import PLANAR, array, layout, memory_format
-from winogen.torch.ops import check, collected, library, run, trained
+from winogen.torch.ops import collected, library
 from winogen.torch.settings import LayerSettings
 from winogen.torch.watched import unseen
 
@@ -39,8 +39,8 @@ def _convolved(
     add: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     if unseen(input, weight, bias, add) and not torch.is_grad_enabled():
-        check(asked, input, weight, bias, None, add)
-        return run(input, weight, bias, asked, None, add, trained=trained(weight, bias))
+        ops.check(asked, input, weight, bias, None, add)
+        return ops.run(input, weight, bias, asked, None, add, trained=ops.trained(weight, bias))
     return convolution(
         input,
         weight,
@@ -318,10 +318,10 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, asked: LayerSettings, *tensors: Any) -> Tensor:
         """Return the convolution; ``tensors`` as `ops.check` takes them, all six."""
-        check(asked, *tensors)
+        ops.check(asked, *tensors)
         input, weight, bias, slopes, add, add_after = tensors
-        training = trained(weight, bias, slopes)
-        y = run(input, weight, bias, asked, slopes, add, add_after, trained=training)
+        training = ops.trained(weight, bias, slopes)
+        y = ops.run(input, weight, bias, asked, slopes, add, add_after, trained=training)
         _keep(ctx, asked, tensors, y)
         return y
 
