@@ -18,6 +18,7 @@ from torch import fx, nn
 from winogen.graph import Graph, ceilings, simplify
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.fold import fold_affine
+from winogen.graph.later import waiting
 from winogen.graph.measured import Memory, digest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import working
@@ -183,7 +184,7 @@ class Drafts:
         if key not in times:
             with working("measuring the whole model"), restored(self.model):
                 self._rivals = self._rivals or self._challenged(parts.reading)
-                with made.winogen_tested():  # else the model would compute until kernels are there
+                with waiting():  # else the model would compute until kernels are there
                     times[key] = self._rivals.measured(made)
         whole, known = times[key], None if self._rivals else self._memory.known
         rival = self._rivals.name if self._rivals else self._facts["rival"]
