@@ -20,13 +20,6 @@ from winogen.torch.arrays import PLANAR, named
 Sizes = tuple[int, ...]  # along each axis
 
 
-# What derivatives leave to the planner, or apply on their own.
-_PLAIN: dict[str, Any] = {
-    "activation": None, "parameters": (), "tile": (), "points": None, "moduli": None,
-    "order": None, "edge": "discard", "border": "unswitch", "workspace_limit": None,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class LayerSettings:
     """The options of `winogen::convolution`: what its schema has, checked as far as it needs no
@@ -165,8 +158,7 @@ class LayerSettings:
 
         Direct convolution stays, as whoever names it wants values of a tile unmixed.
         """
-        algorithm = self.algorithm if self.algorithm in ("direct", "im2col") else "auto"
-        return self.changed(**_PLAIN, algorithm=algorithm)
+        return _gradient(self)
 
     def changed(self, **fields: Any) -> LayerSettings:
         """The same but for some fields."""
@@ -176,7 +168,17 @@ class LayerSettings:
 NAMES = tuple(field.name for field in fields(LayerSettings))
 
 
-@lru_cache(maxsize=1024)  # steps of a training ask for the same again and again
+@lru_cache(maxsize=1024)  # steps of a training ask for the same again and again, as below
+def _gradient(asked: LayerSettings) -> LayerSettings:
+    algorithm = asked.algorithm if asked.algorithm in ("direct", "im2col") else "auto"
+    own = {name: getattr(asked, name) for name in ("tolerance", "threads", "transposed")}
+    return LayerSettings(
+        asked.stride, asked.padding, asked.dilation, asked.groups, asked.padding_mode,
+        algorithm=algorithm, output_padding=asked.output_padding, **own,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
 def _changed(asked: LayerSettings, items: tuple[tuple[str, Any], ...]) -> LayerSettings:
     return replace(asked, **dict(items))
 
