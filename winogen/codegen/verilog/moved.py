@@ -46,7 +46,7 @@ class Wires:
         self.drivers: dict[Any, Any] = {}  # of a wire: a cell, a register or a module of its own
         for cell in cells:
             if cell["type"] in _REGISTERS:
-                check_clock(cell["connections"]["CLK"], clock, _parameter(cell, "CLK_POLARITY"))
+                check_clock(cell["connections"]["CLK"], clock, parameter(cell, "CLK_POLARITY"))
                 self.own(cell["connections"]["Q"], len(self.registers))
                 self.registers.append(cell)
             elif cell["type"] in _CELLS:
@@ -117,8 +117,9 @@ class Cycle:
 Read = Callable[[Sequence[Any]], Bits]
 
 
-def _parameter(cell: Cell, name: str) -> int:
-    return int(str(cell["parameters"].get(name, "0")), 2)
+def parameter(cell: Mapping[str, Any], name: str, default: str = "0") -> int:
+    """Return a cell's parameter, which the netlist has as binary digits."""
+    return int(str(cell["parameters"].get(name, default)), 2)
 
 
 def _integer(cell: Cell, pin: str, read: Read) -> int | None:
@@ -127,7 +128,7 @@ def _integer(cell: Cell, pin: str, read: Read) -> int | None:
     if not all(bit in (0, 1) for bit in bits):
         return None
     value = sum(1 << place for place, bit in enumerate(bits) if bit == 1)
-    has_sign = _parameter(cell, f"{pin}_SIGNED") and bits[-1]
+    has_sign = parameter(cell, f"{pin}_SIGNED") and bits[-1]
     return value - (1 << len(bits)) if has_sign else value
 
 
@@ -217,7 +218,7 @@ def _clocked(cell: Cell, values: Cycle, before: Bits) -> Bits:
         (bit,) = values.read(pins[pin])
         if bit not in (0, 1):
             return None
-        return bit if _parameter(cell, f"{pin}_POLARITY") else 1 - int(bit == 1)
+        return bit if parameter(cell, f"{pin}_POLARITY") else 1 - int(bit == 1)
 
     result = values.read(pins["D"])
     if kind.startswith("$sdff"):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from winogen.codegen.verilog.circuit import Cases, half_up, joined
 from winogen.codegen.verilog.design import Design
 from winogen.codegen.verilog.module import Module, Port
+from winogen.codegen.verilog.moved import parameter
 from winogen.errors import VerificationError
 from winogen.program.widths import Range
 
@@ -155,7 +156,7 @@ class _Netlist:
         kind, pins = cell["type"], cell["connections"]
         if kind in _REGISTERS:
             for pin, port in (("CLK", "clk"), ("EN", "enable")):
-                positive = int(str(cell["parameters"].get(f"{pin}_POLARITY", "1")), 2)
+                positive = parameter(cell, f"{pin}_POLARITY", "1")
                 if pin in pins and not (
                     positive and pins[pin] == self.module["ports"].get(port, {}).get("bits")
                 ):
@@ -179,7 +180,7 @@ class _Netlist:
     def _extended(self, cell: Mapping[str, Any], pin: str, width: int) -> Bits:
         """An operand as a cell sees it: in the bits of the result, extended if it has a sign."""
         bits = tuple(cell["connections"][pin])
-        has_sign = int(str(cell["parameters"][f"{pin}_SIGNED"]), 2)
+        has_sign = parameter(cell, f"{pin}_SIGNED")
         return (bits + (bits[-1] if has_sign else "0",) * (width - len(bits)))[:width]
 
     def _rounded(self, top: Bits, half: Bits) -> _Value | None:
