@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from winogen.codegen.context import KernelContext, framed
+from winogen.codegen.context import Prefetches, ProductKernelContext, framed
 from winogen.codegen.functions import FUNCTIONS
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
+from winogen.records import PRODUCT_FORMATS
 
 _TITLES = {
     "direct": "Direct convolution of 8-bit integers, register-blocked, filters in the lanes",
     "depthwise": "Depthwise convolution of 8-bit integers",
     "im2col": "Convolution of 8-bit integers, patches of kernel rows times filters (im2col)",
 }
+_FORMAT = PRODUCT_FORMATS["bytes"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedContext(KernelContext, templates=("quantized.c.j2", "quantized_depthwise.c.j2")):
+class QuantizedContext(
+    ProductKernelContext, templates=("quantized.c.j2", "quantized_depthwise.c.j2")
+):
     """What the templates of convolutions of bytes know of a kernel."""
 
     im2col: bool  # whether the strip holds patches
@@ -61,6 +65,17 @@ def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> st
         what=spec.dot.what,
         together=spec.dot.together,
         deep=spec.dot.deep,
+        integer="int32_t",
+        format=replace(_FORMAT, summing="paired") if spec.dot.deep == 2 else _FORMAT,
+        number="word",
+        number_address="word_address",
+        filter_address="word_address",
+        flags=spec.target.flags,
+        isa=spec.target.name,
+        vector_bytes=spec.target.vector_bytes,
+        prefetch=Prefetches(),
+        row_step="LANES",
+        packed_sums=True,
         x86=family == "x86",
         arm=family == "arm",
         wasm=family == "wasm",
