@@ -136,7 +136,7 @@ class ProductKernelContext(KernelContext):
     prefetch: Prefetches
     row_step: str  # numbers from one row of the register block to the next
     packed_sums: bool  # whether sums lie one behind the other
-    panels_inside: bool = False  # whether one call goes through all panels that meet the same filters
+    panels_inside: bool = False  # whether a call goes through all panels of the same filters
     single_tap: bool = False  # whether rows lie chunk behind chunk, of one tap
     skips_padding: bool = False  # whether taps outside of the image are left out
     apart: bool = False  # whether the micro-kernel may be compiled apart

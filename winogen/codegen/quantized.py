@@ -16,13 +16,10 @@ _TITLES = {
     "depthwise": "Depthwise convolution of 8-bit integers",
     "im2col": "Convolution of 8-bit integers, patches of kernel rows times filters (im2col)",
 }
-_FORMAT = PRODUCT_FORMATS["bytes"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedContext(
-    ProductKernelContext, templates=("quantized.c.j2", "quantized_depthwise.c.j2")
-):
+class QuantizedContext(ProductKernelContext, templates=("quantized*.c.j2",)):
     """What the templates of convolutions of bytes know of a kernel."""
 
     im2col: bool  # whether the strip holds patches
@@ -32,16 +29,13 @@ class QuantizedContext(
     dot: str  # the dot product of words
     what: str  # that in words
     together: int  # numbers of a word
-    deep: int  # words that one instruction multiplies and adds
-    # Families of targets, whose intrinsics differ.
-    x86: bool
-    arm: bool
-    wasm: bool
+    family: str  # of targets, whose intrinsics differ
 
 
 def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
-    depthwise, family = spec.algorithm == "depthwise", spec.target.family
+    depthwise = spec.algorithm == "depthwise"
+    summing = "paired" if spec.dot.deep > 1 else "whole"
     outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
     return QuantizedContext(
         **framed(spec, prefix, call),
@@ -64,9 +58,8 @@ def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> st
         dot=spec.dot.name,
         what=spec.dot.what,
         together=spec.dot.together,
-        deep=spec.dot.deep,
         integer="int32_t",
-        format=replace(_FORMAT, summing="paired") if spec.dot.deep == 2 else _FORMAT,
+        format=replace(PRODUCT_FORMATS["bytes"], summing=summing),
         number="word",
         number_address="word_address",
         filter_address="word_address",
@@ -76,7 +69,5 @@ def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> st
         prefetch=Prefetches(),
         row_step="LANES",
         packed_sums=True,
-        x86=family == "x86",
-        arm=family == "arm",
-        wasm=family == "wasm",
+        family=spec.target.family,
     ).render(f"quantized{'_depthwise' if depthwise else ''}.c.j2")

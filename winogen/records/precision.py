@@ -56,9 +56,8 @@ class ProductFormat:
     Numbers narrower than a lane come in words of 32 bits: those of neighbouring channels. A
     multiply-add takes a word of one operand, a vector of words of the other, and sums that are
     "kept" as numbers that are computed with; or "short", which are widened after a few terms; or
-    integers, which become floats by the steps of both operands, "stepped"; or remain integers,
-    "whole", also where an instruction multiplies words of two rows by those of two columns,
-    "paired".
+    integers, which become floats by the steps of both operands, "stepped"; or stay integers,
+    "whole", and "paired" where an instruction multiplies words of two rows by those of two columns.
     """
 
     name: str  # that of its header in csrc/parts/formats/
