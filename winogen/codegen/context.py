@@ -99,60 +99,66 @@ def framed(
 
 @dataclass(frozen=True, kw_only=True)
 class Prefetches:
-    """What is fetched ahead; distances in numbers."""
+    """What is fetched ahead, nothing if not said; distances in numbers."""
 
-    A: bool  # of the register block, its left operand
-    B: bool  # its packed filters
-    output: bool
-    next: bool  # the next panel of filters
-    operands: str  # those of A and B that are fetched, in words
-    distance: int
-    filters: int  # the distance in packed filters, which may be narrower
-    level: int  # the cache that is fetched into
-    locality: int  # what __builtin_prefetch calls that
-    ahead: int  # the distance of outputs
-    output_locality: int
+    A: bool = False  # of the register block, its left operand
+    B: bool = False  # its packed filters
+    output: bool = False
+    next: bool = False  # the next panel of filters
+    operands: str = ""  # those of A and B that are fetched, in words
+    distance: int = 0
+    filters: int = 0  # the distance in packed filters, which may be narrower
+    level: int = 0  # the cache that is fetched into
+    locality: int = 0  # what __builtin_prefetch calls that
+    ahead: int = 0  # the distance of outputs
+    output_locality: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealKernelContext(KernelContext):
-    """What the templates of kernels know besides that have the micro-kernel of real numbers."""
+class ProductKernelContext(KernelContext):
+    """What the templates of kernels know besides that have the micro-kernel."""
 
-    integer: str  # the integer of its size
-    array_number: str  # the type of numbers in arrays
-    filter_number: str  # of packed filters
-    storage: Sequence[NumberType]  # the types that are widened when loaded, rounded when stored
-    narrow_filter: str  # packed filters that are narrower: their format
-    filter_address: str  # the function that says where filters lie
-    scaled: bool  # whether packed filters have scales
-    scaled_type: str  # what these are made for: a type of a small range
-    precision: Precision
+    integer: str  # the integer of the size of the numbers that are computed with
     format: ProductFormat  # how numbers are multiplied
     number: str  # what filters meet: "real", or a "word" of several numbers
-    number_address: str
+    number_address: str  # the function that says where those lie, in or beyond their array
+    filter_address: str  # the same of packed filters
+    narrow_filter: str = ""  # packed filters that are narrower: their format
     flags: Sequence[str]  # of the compiler
     isa: str  # the target's name
     vector_bytes: int
-    masked: str  # the suffix of AVX-512's intrinsics, where masks are used
-    dots: bool  # whether the target multiplies words of int16
-    by_lane: bool  # whether products take one number of a register for all lanes
-    lane_halves: bool  # whether those of float16 do
-    fused_words: bool  # whether one instruction multiplies and adds words
-    tuning: Sequence[str]  # constants of the tuning, in C
-    chains: int  # sums of each output that are added up in the end
+    masked: str = ""  # the suffix of AVX-512's intrinsics, where masks are used
+    dots: str = ""  # how the target multiplies words of int16
+    by_lane: bool = False  # whether products take one number of a register for all lanes
+    lane_halves: bool = False  # whether those of float16 do
+    fused_words: bool = False  # whether one instruction multiplies and adds words
+    chains: int = 1  # sums of each output that are added up in the end
     prefetch: Prefetches
     row_step: str  # numbers from one row of the register block to the next
     packed_sums: bool  # whether sums lie one behind the other
-    panels_inside: bool  # whether one call goes through all panels that meet the same filters
+    panels_inside: bool = False  # whether a call goes through all panels of the same filters
     single_tap: bool = False  # whether rows lie chunk behind chunk, of one tap
     skips_padding: bool = False  # whether taps outside of the image are left out
     apart: bool = False  # whether the micro-kernel may be compiled apart
-    lane_constants: bool = False  # whether transforms take constants from lanes
     halves: int = 0  # whether there are vectors of half as many lanes
     planar_halves: bool = False  # whether words of float16 hold pixels
     # Of products of float16: terms of a sum before it is widened, and chains that are joined.
     terms: int = 0
     joined: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealKernelContext(ProductKernelContext):
+    """What the templates of kernels know besides that compute with real numbers."""
+
+    array_number: str  # the type of numbers in arrays
+    filter_number: str  # of packed filters
+    storage: Sequence[NumberType]  # the types that are widened when loaded, rounded when stored
+    scaled: bool  # whether packed filters have scales
+    scaled_type: str  # what these are made for: a type of a small range
+    precision: Precision
+    tuning: Sequence[str]  # constants of the tuning, in C
+    lane_constants: bool = False  # whether transforms take constants from lanes
 
 
 def tuned(spec: KernelSpec | GemmSpec | GradientSpec, uses: tuple[str, ...]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from winogen.codegen.context import KernelContext, framed
+from winogen.codegen.context import Prefetches, ProductKernelContext, framed
 from winogen.codegen.functions import FUNCTIONS
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
+from winogen.records import PRODUCT_FORMATS
 
 _TITLES = {
     "direct": "Direct convolution of 8-bit integers, register-blocked, filters in the lanes",
@@ -18,7 +19,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedContext(KernelContext, templates=("quantized.c.j2", "quantized_depthwise.c.j2")):
+class QuantizedContext(ProductKernelContext, templates=("quantized*.c.j2",)):
     """What the templates of convolutions of bytes know of a kernel."""
 
     im2col: bool  # whether the strip holds patches
@@ -28,16 +29,13 @@ class QuantizedContext(KernelContext, templates=("quantized.c.j2", "quantized_de
     dot: str  # the dot product of words
     what: str  # that in words
     together: int  # numbers of a word
-    deep: int  # words that one instruction multiplies and adds
-    # Families of targets, whose intrinsics differ.
-    x86: bool
-    arm: bool
-    wasm: bool
+    family: str  # of targets, whose intrinsics differ
 
 
 def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
-    depthwise, family = spec.algorithm == "depthwise", spec.target.family
+    depthwise = spec.algorithm == "depthwise"
+    summing = "paired" if spec.dot.deep > 1 else "whole"
     outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
     return QuantizedContext(
         **framed(spec, prefix, call),
@@ -60,8 +58,16 @@ def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> st
         dot=spec.dot.name,
         what=spec.dot.what,
         together=spec.dot.together,
-        deep=spec.dot.deep,
-        x86=family == "x86",
-        arm=family == "arm",
-        wasm=family == "wasm",
+        integer="int32_t",
+        format=replace(PRODUCT_FORMATS["bytes"], summing=summing),
+        number="word",
+        number_address="word_address",
+        filter_address="word_address",
+        flags=spec.target.flags,
+        isa=spec.target.name,
+        vector_bytes=spec.target.vector_bytes,
+        prefetch=Prefetches(),
+        row_step="LANES",
+        packed_sums=True,
+        family=spec.target.family,
     ).render(f"quantized{'_depthwise' if depthwise else ''}.c.j2")

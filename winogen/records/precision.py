@@ -56,7 +56,8 @@ class ProductFormat:
     Numbers narrower than a lane come in words of 32 bits: those of neighbouring channels. A
     multiply-add takes a word of one operand, a vector of words of the other, and sums that are
     "kept" as numbers that are computed with; or "short", which are widened after a few terms; or
-    integers, which become floats by the steps of both operands, "stepped".
+    integers, which become floats by the steps of both operands, "stepped"; or stay integers,
+    "whole", and "paired" where an instruction multiplies words of two rows by those of two columns.
     """
 
     name: str  # that of its header in csrc/parts/formats/
@@ -79,6 +80,7 @@ PRODUCT_FORMATS: dict[str, ProductFormat] = {
         ProductFormat("float16", 2, "short", frozenset({"fp16"}), portable=False),
         ProductFormat("bfloat16", 2, "kept", frozenset({"bf16"}), 3, (("skylake_avx512", 4),)),
         ProductFormat("int8", 4, "stepped", option=False),
+        ProductFormat("bytes", 4, "whole", option=False),
     )
 }
 PRODUCT_TYPES = tuple(name for name, form in PRODUCT_FORMATS.items() if form.option)
