@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv import conv_transpose3d as conv_transpose3d
     from winogen.conv.gemm import Gemm as Gemm
     from winogen.conv.gemm import gemm as gemm
+    from winogen.conv.pictures import filter2d as filter2d
     from winogen.conv.quantized import QConv2d as QConv2d
     from winogen.errors import WinogenError as WinogenError
     from winogen.typing import Activation as Activation
@@ -55,6 +56,7 @@ _PUBLIC = {
     "ConvTranspose3d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
+    "filter2d": "winogen.conv.pictures",
     "QConv2d": "winogen.conv.quantized",
     "hardware": "winogen.hardware",
     "Plan": "winogen.conv",

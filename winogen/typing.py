@@ -25,6 +25,7 @@ __all__ = [
     "Algorithm",
     "Array",
     "Border",
+    "BorderMode",
     "Edge",
     "Exact",
     "ExactPolynomial",
@@ -88,6 +89,10 @@ Algorithm: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["program", "huffman", "pairwise", "naive"]
 Edge: TypeAlias = Literal["discard", "direct"]
+# What `filter2d` makes up around a picture, as numpy.pad and `conv2d` spell it.
+BorderMode: TypeAlias = Literal[
+    "reflect", "symmetric", "edge", "replicate", "wrap", "circular", "constant", "zeros"
+]
 Border: TypeAlias = Literal["unswitch", "buffer", "indirect"]
 FilterType: TypeAlias = Literal["float16", "bfloat16", "flyte24", "flyte16", "flyte8"]
 ProductType: TypeAlias = Literal["int16", "float16", "bfloat16"]

@@ -9,7 +9,7 @@ from kernels.turns import turns
 
 from winogen.codegen.context import numbers_and_vectors
 from winogen.codegen.templates import environment
-from winogen.records import FILTER_TYPES, TARGETS, Precision
+from winogen.records import FILTER_TYPES, PIXEL_TYPES, TARGETS, Precision
 from winogen.rounding.formats import FORMATS
 from winogen.toolchain import host_targets, load
 
@@ -89,7 +89,8 @@ class Runs:
 EACH = pytest.mark.parametrize(
     "target", ALL, ids=lambda t: "-".join([t.name, *sorted(t.extensions)])
 )
-FORMAT = pytest.mark.parametrize("name", FILTER_TYPES)
+STORED = (*FILTER_TYPES, *PIXEL_TYPES)
+FORMAT = pytest.mark.parametrize("name", STORED)
 
 
 @cache
@@ -103,7 +104,7 @@ def all_numbers(name):
     return codes, numbers.view(np.uint32), np.isnan(numbers)
 
 
-@pytest.mark.parametrize("name, target", turns(FILTER_TYPES, ALL))
+@pytest.mark.parametrize("name, target", turns(STORED, ALL))
 def test_every_code_is_widened_and_comes_back(name, target):
     runs = runs_of(name, target)
     codes, wanted, nan = all_numbers(name)

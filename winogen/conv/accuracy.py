@@ -48,7 +48,7 @@ def recall_error(layer: Layer, choice: Choice, target: Target, error: float) -> 
 
 def _facts(layer: Layer, choice: Choice, target: Target) -> _Facts:
     """All that an error follows from; channels are those of one group."""
-    precision = choice.precision or Precision.of(layer.dtype)
+    precision = (choice.precision or Precision.of(layer.dtype)).floating
     channels, algorithm = layer.channels // layer.groups, choice.algorithm
     summed = summation(algorithm, target, channels, precision, choice.sizes)
     # Taps along axes that are not transformed are summed like channels.

@@ -21,7 +21,7 @@ from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer, Solver, chosen
 from winogen.errors import InvalidValue
-from winogen.records import Axis, Epilogue
+from winogen.records import COMPUTED_TYPES, Axis, Epilogue
 
 
 class TwoPassesCandidate(NamedTuple):
@@ -78,7 +78,7 @@ class TwoPasses(Solver):
     def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
         """Return both passes as they are planned by themselves; None where none are."""
         problem, request, distance = query.problem, query.request, query.request.separable
-        if distance is None or best is None:
+        if distance is None or best is None or problem.layer.dtype not in COMPUTED_TYPES:
             return None
         first, second = passes_of(problem)
         limit = request.workspace_limit

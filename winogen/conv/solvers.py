@@ -5,8 +5,9 @@ from winogen.conv.folded import Folding
 from winogen.conv.separated import TwoPasses
 from winogen.conv.solver import chosen, looked, register, solvers
 from winogen.conv.spectral import Fourier
+from winogen.conv.widened import Widening
 
 __all__ = ["chosen", "looked", "solvers"]
 
-for _solver in (Folding(), Kernels(), Fourier(), TwoPasses()):
+for _solver in (Folding(), Kernels(), Fourier(), TwoPasses(), Widening()):
     register(_solver)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from winogen.conv.accuracy import direct_error
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidValue
-from winogen.records import NARROW_TYPES, NUMBERS
+from winogen.records import NARROW_TYPES, NUMBERS, Precision
 
 T = TypeVar("T", bound=Any)  # with `seconds`
 
@@ -124,4 +124,5 @@ def measured_error(predicted: float) -> float:
 
 def usual_error(layer: Layer) -> float:
     """Return the error that direct convolution in frameworks is expected to have."""
-    return _USUAL * direct_error(layer.dtype, prod(layer.weight_shape[1:]))
+    numbers = Precision.of(layer.dtype).floating.arrays
+    return _USUAL * direct_error(numbers, prod(layer.weight_shape[1:]))

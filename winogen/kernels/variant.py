@@ -243,6 +243,8 @@ class Variant(ABC):
         """Whether the outputs that a call finishes leave by non-temporal stores."""
         if not work.precision.narrow:
             return self.non_temporal(work)
+        if work.precision.itemsize != 2:
+            return False
         # A vector of these numbers is half a line: whole ones have outputs of several vectors.
         _, _, filters = self.unit(work)
         dense = work.layout == "NHWC" and filters % (2 * work.lanes) == 0

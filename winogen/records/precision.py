@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class NumberType:
     """A type of number. Types for storage alone are widened before anything is computed.
 
-    They are rounded to nearest, ties to even. Flytes are the first bytes of a float32.
+    They are rounded to nearest, ties to even; integers are saturated, too. Flytes are the first
+    bytes of a float32.
     """
 
     name: str  # numpy's, where it knows the type
@@ -37,6 +38,7 @@ NUMBERS: dict[str, NumberType] = {
         NumberType("int16", 2, "int16_t", 15, 0),
         NumberType("int8", 1, "int8_t", 7, 0),
         NumberType("uint8", 1, "uint8_t", 8, 0),
+        NumberType("uint16", 2, "uint16_t", 16, 0),
     )
 }
 
@@ -45,6 +47,8 @@ NUMBERS: dict[str, NumberType] = {
 COMPUTED_TYPES = ("float32", "float64")
 NARROW_TYPES = ("float16", "bfloat16")
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
+# What the pixels of pictures may be of besides: they are read as float32, and sums are rounded.
+PIXEL_TYPES = ("uint8", "uint16")
 # What filters may be packed in besides the type of the arrays.
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
 
@@ -134,7 +138,14 @@ class Precision:
         """The types that numbers are widened from, or rounded to: each once."""
         names = dict.fromkeys((self.arrays, self.filters, self.tiles))
         narrow = (NUMBERS[name] for name in names if name != self.real.name)
-        return tuple(number for number in narrow if number.exponent)
+        return tuple(one for one in narrow if one.exponent or one.name in PIXEL_TYPES)
+
+    @property
+    def floating(self) -> Precision:
+        """The same without the last step, the rounding to integers: errors are those of floats."""
+        if NUMBERS[self.arrays].exponent:
+            return self
+        return replace(self, arrays=self.transforms)
 
     @property
     def format(self) -> ProductFormat:

@@ -1,9 +1,9 @@
 """Number formats, and arithmetic in the formats without any in numpy.
 
 A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. Formats of
-numpy are float16, float32, float64, int16 and int8; others are bfloat16 and flytes (Keane's
-thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16, by
-rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
+numpy are float16, float32, float64 and integers of 8 and 16 bits; others are bfloat16 and flytes
+(Keane's thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two
+(flyte16, by rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
 
 An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
 operation is rounded once. Narrow formats are carried in a wider one and rounded after each
@@ -240,6 +240,8 @@ def _known(name: str) -> Format:
         "float64": np.float64,
         "int16": np.int16,
         "int8": np.int8,
+        "uint8": np.uint8,
+        "uint16": np.uint16,
     }
     wide = name == "float64" or number.itemsize == 3
     return Format(
@@ -262,6 +264,8 @@ _NAMES = (
     "flyte8",
     "int16",
     "int8",
+    "uint8",
+    "uint16",
 )
 FORMATS: dict[str, Format] = {name: _known(name) for name in _NAMES}
 

@@ -1,0 +1,256 @@
+"""Pictures filtered by one kernel: grey or of several colours, of integers or floats."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+
+from winogen.conv import arguments, memory, seams
+from winogen.conv.convolution import Convolution
+from winogen.conv.options import Options
+from winogen.conv.query import Query
+from winogen.conv.solvers import chosen, looked
+from winogen.errors import InvalidType, InvalidValue
+from winogen.records import COMPUTED_TYPES, PIXEL_TYPES
+from winogen.toolchain import host_target
+from winogen.toolchain.machine import current
+from winogen.typing import Array, BorderMode, NDArray, PaddingMode
+
+TYPES = (*PIXEL_TYPES, *COMPUTED_TYPES)
+# The borders that kernels make, as `conv2d` calls them. All others, and those of pictures that are
+# smaller than their border, are made by numpy.pad.
+_BY_KERNELS: dict[str, str] = {
+    "reflect": "reflect",
+    "edge": "replicate",
+    "replicate": "replicate",
+    "wrap": "circular",
+    "circular": "circular",
+    "constant": "zeros",
+    "zeros": "zeros",
+}
+_OF_NUMPY = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
+_KEPT = 64  # kernels whose packed taps are remembered
+
+Layout = Literal["NCHW", "NHWC"]
+
+
+def filter2d(
+    picture: Array,
+    kernel: Array,
+    *,
+    mode: BorderMode = "reflect",
+    convolve: bool = False,
+    out: NDArray | None = None,
+) -> NDArray:
+    """Return a picture filtered by a kernel: as large as it was, and of its type.
+
+    Each output is the sum of the pixels below the kernel, each times its tap: a correlation, as
+    OpenCV's `filter2D` and `scipy.ndimage.correlate` compute it. Its own pixel lies below the tap
+    (KH // 2, KW // 2). All colours are filtered alike.
+
+    Arrays
+    ------
+    picture
+        (H, W) or (H, W, C), of uint8, uint16, float32 or float64, in native byte order, with any
+        strides. It is never written to.
+    kernel
+        (KH, KW), of finite real numbers. They are rounded to float32, for pictures of float64 to
+        that. What was made of the last 64 kernels is remembered.
+    out
+        None, or an array for the result: C-contiguous, or a slice of the colours of such an array.
+        It shares no memory with the picture.
+
+    Options
+    -------
+    mode
+        What lies around the picture, by the names of `numpy.pad` or of `conv2d`: "reflect", a
+        mirror image without the edge itself; "symmetric", one with the edge; "edge" or "replicate",
+        the nearest pixel; "wrap" or "circular", the opposite side; "constant" or "zeros".
+    convolve
+        Whether the kernel is turned by half a circle, as `scipy.ndimage.convolve` does.
+
+    Returns
+    -------
+    An array like the picture, or ``out`` if that is given. Sums of integers are computed in float32
+    and rounded to the nearest integer of their type, ties to even.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        For an argument that is not allowed, before any work; also TypeError and ValueError.
+    BuildError
+        When no kernel can be compiled.
+    OutOfMemory
+        When an array or the workspace cannot be allocated; also MemoryError.
+
+    >>> import numpy as np
+    >>> from winogen import filter2d
+    >>> picture = np.array([[0, 0, 0], [0, 90, 0], [0, 0, 0]], np.uint8)
+    >>> filter2d(picture, np.full((3, 3), 1 / 9), mode="constant").tolist()
+    [[10, 10, 10], [10, 10, 10], [10, 10, 10]]
+    """
+    x = _picture(picture)
+    taps = _kernel(kernel, x.dtype)
+    arguments.choice("mode", mode, get_args(BorderMode))
+    if not isinstance(convolve, (bool, np.bool_)):
+        raise InvalidType(f"convolve: got {convolve!r}; allowed: True or False")
+    view = None if out is None else seams.plain_output(out, x.dtype, x.shape, "picture")
+    layout: Layout = "NHWC"
+    if x.ndim == 2:  # convolutions have an axis of channels
+        layout, x, view = "NCHW", x[None], None if view is None else view[None]
+    if view is not None:
+        seams.writeable(view, x.shape, x.dtype, layout, {"picture": x}, "picture")
+    y = _filtered(x, taps, layout, mode, bool(convolve), view)
+    return out if out is not None else y if layout == "NHWC" else y[0]
+
+
+def _filtered(
+    x: np.ndarray, taps: np.ndarray, layout: Layout, mode: str, convolve: bool, out: NDArray | None
+) -> NDArray:
+    """Filter a picture (1, H, W) or (H, W, C), whose arguments are all right."""
+    if x.size == 0:
+        return np.empty_like(x) if out is None else out
+    height, width = (_around(count, convolve) for count in taps.shape)
+    if convolve:
+        taps = taps[::-1, ::-1]
+    first = ("NCHW", "NHWC").index(layout) ^ 1
+    sizes, border = x.shape[first : first + 2], _BY_KERNELS.get(mode, "")
+    if not border or not _reaches(border, sizes, (height, width)):
+        around = [(0, 0)] * 3
+        around[first : first + 2] = height, width
+        x = np.pad(x, around, mode=_OF_NUMPY.get(mode, mode))  # type: ignore[call-overload]
+        border, height, width = "zeros", (0, 0), (0, 0)
+    wanted = FilterKey(taps.tobytes(), taps.shape, x.dtype.name, border, height, width)
+    if layout == "NCHW":
+        return filter_of(wanted)(x, out)
+    colours = x.shape[-1]
+    apart = filter_of(wanted._replace(colours=colours))
+    y = memory.empty(apart.output_shape(x.shape), x.dtype, "output") if out is None else out
+    in_rows = filter_of(wanted._replace(
+        width=(width[0] * colours, width[1] * colours), spread=colours
+    ))  # fmt: skip
+    flat = (1, len(x), x.shape[1] * colours)
+    if not y.flags.c_contiguous or apart.seconds(x.shape) <= in_rows.seconds(flat):
+        return apart(x, y)
+    in_rows(memory.contiguous(x, "picture").reshape(flat), y.reshape(1, len(y), -1))
+    if border != "zeros":
+        _overwrite_ends(x, y, wanted._replace(colours=colours, width=(0, 0)), width)
+    return y
+
+
+def _overwrite_ends(
+    x: np.ndarray, y: np.ndarray, wanted: FilterKey, width: tuple[int, int]
+) -> None:
+    """Compute the first and last columns of outputs, whose pixels lie beside the picture, too."""
+    size, reach = x.shape[1], wanted.shape[1] - 1
+    for count, begin in ((width[0], -width[0]), (width[1], size - reach)):
+        if count:
+            places = np.arange(begin, begin + count + reach)
+            if wanted.border == "reflect":
+                places = np.abs(places)
+                places = np.where(places < size, places, 2 * (size - 1) - places)
+            elif wanted.border == "replicate":
+                places = places.clip(0, size - 1)
+            else:
+                places %= size
+            first = begin + width[0]
+            y[:, first : first + count] = filter_of(wanted)(x[:, places])
+
+
+class FilterKey(NamedTuple):
+    """All that a filter follows from, but for the sizes of pictures."""
+
+    taps: bytes
+    shape: tuple[int, ...]
+    pixels: str
+    border: str
+    height: tuple[int, int]  # pixels of the border before and after it
+    width: tuple[int, int]
+    colours: int = 0  # of pictures (H, W, C); 0: they are (1, H, W)
+    spread: int = 1  # columns from one tap to the next
+
+
+class PictureFilter(Convolution):
+    """A convolution of pictures, whose pixels may be integers while its weights are floats."""
+
+    rank = 2
+
+    def __init__(self, weight: np.ndarray, pixels: str, asked: Options):
+        super().__init__(weight, None, asked)
+        if pixels in PIXEL_TYPES:
+            state = self.__getstate__() | self._retyped(pixels) | {"_dtype": np.dtype(pixels)}
+            self.__setstate__(state)
+            self._request = looked(self._layer, self._request, self._weight)
+        self._seconds: dict[tuple[int, ...], float] = {}
+
+    def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a filtered picture of this shape."""
+        return self._layer.problem(shape).output_shape
+
+    def seconds(self, shape: tuple[int, ...]) -> float:
+        """Return how long it is predicted to take on a picture of this shape."""
+        if shape not in self._seconds:
+            problem = self._layer.problem(shape)
+            query = Query.here(problem, self._request, host_target(), current())
+            self._seconds[shape] = chosen(query).prediction.seconds
+        return self._seconds[shape]
+
+
+@lru_cache(maxsize=_KEPT)
+def filter_of(wanted: FilterKey) -> PictureFilter:
+    """Return what filters pictures of any size."""
+    computed = "float64" if wanted.pixels == "float64" else "float32"
+    kernel = np.frombuffer(wanted.taps, computed).reshape(wanted.shape)
+    groups = max(1, wanted.colours)
+    weight = np.broadcast_to(kernel, (groups, 1, *wanted.shape))
+    asked = Options(
+        padding=(wanted.height, wanted.width),
+        dilation=(1, wanted.spread),
+        groups=groups,
+        padding_mode=cast(PaddingMode, wanted.border),
+        layout="NHWC" if wanted.colours else "NCHW",
+    )
+    return PictureFilter(weight, wanted.pixels, asked)
+
+
+def _picture(value: Any) -> np.ndarray:
+    """The picture as an array; raises InvalidType and InvalidValue."""
+    x = arguments.array("picture", value)
+    if x.dtype.name not in TYPES or not x.dtype.isnative:
+        raise InvalidType(
+            f"picture: got dtype {x.dtype.str if not x.dtype.isnative else x.dtype}; allowed: "
+            f"{', '.join(TYPES)}, in native byte order"
+        )
+    if x.ndim not in (2, 3):
+        raise InvalidValue(f"picture: got shape {x.shape}; allowed: (H, W) or (H, W, C)")
+    return x
+
+
+def _kernel(value: Any, pixels: np.dtype) -> np.ndarray:
+    """The taps in the type that is computed with; raises InvalidType and InvalidValue."""
+    kernel = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    kernel = arguments.array("kernel", kernel)
+    if kernel.dtype.kind not in "biuf":
+        raise InvalidType(f"kernel: got dtype {kernel.dtype}; allowed: real numbers")
+    if kernel.ndim != 2 or kernel.size == 0:
+        raise InvalidValue(f"kernel: got shape {kernel.shape}; allowed: (KH, KW), of at least 1")
+    with np.errstate(over="ignore"):
+        taps = kernel.astype(np.float64 if pixels == np.float64 else np.float32)
+    if not np.isfinite(taps).all():
+        raise InvalidValue(f"kernel: got numbers that are not finite in {taps.dtype}; allowed: "
+                           "finite ones")  # fmt: skip
+    return taps
+
+
+def _around(count: int, convolve: bool) -> tuple[int, int]:
+    """How many pixels before and after an axis a kernel of so many taps reads."""
+    before, after = count // 2, count - 1 - count // 2
+    return (after, before) if convolve else (before, after)
+
+
+def _reaches(border: str, sizes: tuple[int, ...], sides: tuple[tuple[int, int], ...]) -> bool:
+    """Whether a border can be made of pictures of these sizes in one go."""
+    most = {"reflect": -1, "circular": 0}.get(border)
+    return most is None or all(max(ends) <= size + most for ends, size in zip(sides, sizes))
