@@ -9,9 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from winogen.errors import InvalidValue
+from winogen.graph import QConv
 from winogen.network import generate
-from winogen.network.bytes_graph import After, Convolution, Map, Step, Window
+from winogen.network.bytes_reading import read_bytes
 from winogen.network.bytes_tiles import chosen
+from winogen.network.reading import loaded
 
 KINDS = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
 
@@ -121,6 +123,22 @@ def test_every_output_is_within_a_step(kind, draft, shape, ways, tmp_path, make,
     y = ends(tmp_path, x, wanted[0].size, make)
     assert all(np.abs(y - one.ravel()).max() <= 1.001 * step for one in wanted)
     assert np.unique(y).size > 3
+    graph = read_bytes(loaded(model)).graph
+    exact = [graph.computed([image])[0] for image in np.split(x, len(x))]
+    np.testing.assert_array_equal(y, np.concatenate(exact).ravel())
+
+
+def test_a_graph_of_codes_says_what_they_mean():
+    """Codes of callers are uint8, those of the graph int8, with another zero point."""
+    model = bytes_ends()
+    read = read_bytes(loaded(model))
+    assert [node.op.kind for node in read.graph.nodes] == ["take", "convolve", "give"]
+    taken, made = (node.output for node in read.graph.nodes[:2])
+    assert read.codes["x"] is None and read.shapes[taken] == (1, 5, 6, 7)
+    assert read.codes[made] == (np.float32(0.1), 100 - 128) and read.shapes[made] == (1, 3, 5, 8)
+    x = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 7)).astype(np.uint8)
+    (y,) = read.graph.computed([x])
+    assert y.dtype == np.uint8 and (y == outputs_of(model, x)).all()
 
 
 @pytest.mark.parametrize("isa", ["generic", "neon", "rvv128"])
@@ -189,15 +207,10 @@ def test_tiles_give_the_codes_of_direct_convolution(tmp_path, make, ends):
 def test_only_layers_that_are_exact_have_tiles():
     """Two results of the largest sums: 32 bits hold 4 times the first, not the second."""
     for channels, tiled in ((3640, True), (3700, False)):
-        arrays = (
-            np.full((16, channels, 3, 3), -128, np.int8),
-            np.zeros(16, np.int32),
-            np.ones(16, np.float32),
-        )
-        op = Convolution(Window((3, 3)), After(0, 0), *arrays, 1)
-        step = Step("layer", op, (Map(0, channels, 10, 10),), Map(1, 16, 8, 8))
-        assert bool(chosen([step], 0, 10**9)) == tiled
-        assert not chosen([step], 0, None)
+        weight = np.full((16, channels, 3, 3), -128, np.int8)
+        layers = {0: (QConv(weight, np.zeros(16, np.int32), "int8", 0, 0), (1, 16, 8, 8))}
+        assert bool(chosen(layers, 0, 10**9)) == tiled
+        assert not chosen(layers, 0, None)
 
 
 def test_a_cortex_m4_takes_fewer_instructions_by_tiles(on_m4):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from network.test_bytes import outputs_of
 from network.test_network import net_of
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from winogen.errors import InvalidValue
 from winogen.network import generate
-from winogen.network.bytes_graph import Floats
 from winogen.network.bytes_reading import read_bytes
 from winogen.network.reading import loaded
 
@@ -104,10 +103,13 @@ def test_enlarged_codes_are_those_of_onnxruntime(options, floats, tmp_path, make
     wanted = outputs_of(model, x, optimized=False).ravel()
     assert np.unique(wanted).size > 9
     np.testing.assert_array_equal(ends(tmp_path, x, wanted.size, make), wanted)
+    if not floats:
+        (y,) = read_bytes(loaded(model)).graph.computed([x])
+        np.testing.assert_array_equal(y.ravel(), wanted)
 
 
 def parts_of(model):
-    return [step for step in read_bytes(loaded(model)).steps if isinstance(step.op, Floats)]
+    return [node for node in read_bytes(loaded(model)).graph.nodes if node.op.is_opaque]
 
 
 def test_floats_and_codes_lie_side_by_side(tmp_path, make):
@@ -126,10 +128,11 @@ def test_floats_and_codes_lie_side_by_side(tmp_path, make):
 
 
 def test_parts_are_as_large_as_codes_between_them_allow():
-    first, second, last = parts_of(between((1, 3, 7, 6)))
-    assert [len(part.reads) for part in (first, second, last)] == [1, 2, 1]
-    assert first.output in second.reads  # as floats, without codes between
-    assert last.output.outer == ("output", 0)
+    model = between((1, 3, 7, 6))
+    first, second, last = parts_of(model)
+    assert [len(part.inputs) for part in (first, second, last)] == [1, 2, 1]
+    assert {*first.outputs} & {*second.inputs}  # as floats, without codes between
+    assert [*last.outputs] == [model.graph.output[0].name]
 
 
 def test_a_float_tail_alone_is_a_part_without_layers(tmp_path, make, ends):
@@ -163,11 +166,22 @@ def test_codes_of_what_is_only_shaped_anew(tmp_path, make):
 def test_weights_alone_may_be_codes():
     drawn = Drawn()
     (part,) = parts_of(drawn.net.model(drawn.layer("x", 3, 4), shape=[1, 3, 5, 6]))
-    (node,) = part.op.network.graph.nodes
-    constants = {t.name: numpy_helper.to_array(t) for t in part.op.network.model.graph.initializer}
+    network = part.op.payload
+    (node,) = network.graph.nodes
+    constants = {t.name: numpy_helper.to_array(t) for t in network.model.graph.initializer}
     (weight,) = constants.values()
     assert (node.op.weight == weight).all() and weight.dtype == np.float32
-    assert part.reads[0].outer == ("input", 0) and part.output.outer == ("output", 0)
+    assert part.inputs == ("x",) and part.outputs == (network.outputs[0].name,)
+
+
+def test_an_initializer_that_callers_may_replace_is_refused():
+    drawn = Drawn()
+    y = drawn.coded_layer(drawn.codes("x", 0.03), 3, 4)
+    given = drawn.net.constant(drawn.net.weights(4, 4, 1, 1))
+    model = drawn.net.model(drawn.net.node("Conv", y, given, name="last"), shape=[1, 3, 5, 6])
+    model.graph.input.add().CopyFrom(helper.make_tensor_value_info(given, 1, [4, 4, 1, 1]))
+    with pytest.raises(InvalidValue, match=r"last \(Conv\): .* initializer, which callers may"):
+        generate(model, isa="generic")
 
 
 def test_images_that_floats_join_are_refused():

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.graph.ir import Node
+from winogen.graph.ops import Dequantize
 from winogen.graph.whole import GROWTH
-from winogen.network.bytes_graph import ByteNetwork, Dequantize, Floats, Map, Step
+from winogen.network.bytes_reading import ByteNetwork
 from winogen.onnx.model import copied
 from winogen.onnx.probes import feed_of
 from winogen.onnx.sensitivity import moved, outputs_of
@@ -46,10 +48,10 @@ class Limits(NamedTuple):
 class Sample:
     """Inputs, what onnxruntime gives for them, and what may be off at each output of floats.
 
-    ``predicted``: the error of each part of floats by its step's number, relative.
+    ``predicted``: the error of each part of floats by its first output, relative.
     """
 
-    def __init__(self, read: ByteNetwork, predicted: dict[int, float]):
+    def __init__(self, read: ByteNetwork, predicted: dict[str, float]):
         model = read.model
         shapes = {array.name: array.shape for array in read.inputs}
         self.feed = feed_of(model, {**shapes, **model.fixed}, 1)
@@ -66,23 +68,23 @@ class Sample:
             if one.step is not None
         }
         self.allowed: dict[int, float] = {}  # by the number of an output of floats
-        off: dict[int, float] = {}  # how far numbers of maps may be off
-        values = self._between(read)
-        for place, step in enumerate(read.steps):
-            if isinstance(step.op, Dequantize):
-                off[step.output.number] = step.op.scale or 0.0
-            if isinstance(step.op, Floats):
-                made = _grown(step, step.op, values, off, predicted[place])
-                off |= {one.number: far for one, far in made}
-                for one, far in made:
-                    if one.outer is not None:
-                        number = one.outer[1]
+        off: dict[str, float] = {}  # how far numbers may be off
+        values, places = self._between(read), {one.name: n for n, one in enumerate(read.outputs)}
+        for node in read.graph.nodes:
+            if node.op.is_opaque:
+                made = _grown(node, values, off, predicted[node.outputs[0]])
+                off |= made
+                for name, far in made.items():
+                    if name in places:
+                        number = places[name]
                         moves = (float(draw[number].max(initial=0)) for draw in shifts)
                         self.allowed[number] = max(far, *(2 * move for move in moves))
+            elif isinstance(node.op, Dequantize):
+                off[node.output] = node.op.x.scale
 
     def _between(self, read: ByteNetwork) -> dict[str, np.ndarray]:
         """What onnxruntime computes of the numbers that parts of floats read."""
-        names = [n for s in read.steps if isinstance(s.op, Floats) for n in s.op.feed]
+        names = [name for node in read.graph.nodes if node.op.is_opaque for name in node.inputs]
         names = [name for name in dict.fromkeys(names) if name not in self.feed]
         if not names:
             return self.feed
@@ -106,16 +108,16 @@ def is_optimized(read: ByteNetwork) -> bool:
 
 
 def _grown(
-    step: Step, op: Floats, values: dict[str, np.ndarray], off: dict[int, float], error: float
-) -> list[tuple[Map, float]]:
+    node: Node, values: dict[str, np.ndarray], off: dict[str, float], error: float
+) -> dict[str, float]:
     """How far each output of a part may be off, by its first image."""
-    random, read = np.random.default_rng(1), op.network
-    far = [off.get(one.number, 0.0) for one in step.reads]
+    random, read = np.random.default_rng(1), node.op.payload
+    far = [off.get(name, 0.0) for name in node.inputs]
     names = [array.name for array in read.outputs]
 
     def computed(moved: bool) -> list[Any]:
         feed = {}
-        for array, name, step in zip(read.inputs, op.feed, far):
+        for array, name, step in zip(read.inputs, node.inputs, far):
             x = values[name][:1].reshape(array.shape)
             if moved:
                 x = x + np.float32(step) * random.choice([-1, 1], x.shape).astype(np.float32)
@@ -124,9 +126,9 @@ def _grown(
         return found
 
     exact, draws = computed(False), [computed(True) for _ in range(_DRAWS)] if any(far) else []
-    made = []
-    for number, (one, y) in enumerate(zip((step.output, *step.more), exact)):
+    made = {}
+    for number, (name, y) in enumerate(zip(node.outputs, exact)):
         moves = [float(np.abs(draw[number] - y).max(initial=0)) for draw in draws]
         largest = float(np.abs(y).max(initial=0))
-        made.append((one, max(moves, default=0.0) + GROWTH * max(error, _LEAST) * largest))
+        made[name] = max(moves, default=0.0) + GROWTH * max(error, _LEAST) * largest
     return made

@@ -9,7 +9,7 @@ allows it, those first that save most instructions for each byte.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -20,7 +20,9 @@ from winogen.codegen import fixed
 from winogen.codegen.fixed_planner import of_catalog
 from winogen.errors import InvalidValue
 from winogen.fixed import Integral
-from winogen.network.bytes_graph import HIGHEST, LOWEST, Convolution, Step
+from winogen.graph import QConv
+from winogen.graph.ops import Shape
+from winogen.graph.ops.quantized import HIGHEST, LOWEST
 
 # Of the catalog; the planner for integers finds both.
 _NAMES = {2: "f2_3", 4: "f4_3_asymmetric"}
@@ -53,9 +55,9 @@ class Tiles(NamedTuple):
         most = self.made.channels(*_BYTES)
         return fixed.render(self.made, fixed.widths(self.made, 8, 8, most), prefix, command)
 
-    def tiles(self, step: Step) -> int:
-        """Return how many a layer has."""
-        return -(-step.output.height // self.m) * -(-step.output.width // self.m)
+    def tiles(self, made: Shape) -> int:
+        """Return how many an output has."""
+        return -(-made[2] // self.m) * -(-made[3] // self.m)
 
     def words(self, weight: np.ndarray) -> np.ndarray:
         """Return transformed filters: M x products x C, int16."""
@@ -64,23 +66,21 @@ class Tiles(NamedTuple):
         assert np.abs(made).max(initial=0) < 1 << 15  # as `widths` proves
         return made.reshape(len(weight), self.products, -1).astype(np.int16)
 
-    def products_of(self, step: Step) -> int:
-        """Return how many products a layer has."""
-        assert isinstance(step.op, Convolution)
-        filters, channels = step.op.weight.shape[:2]
-        return self.tiles(step) * self.products * filters * channels
+    def products_of(self, op: QConv, made: Shape) -> int:
+        """Return how many products a layer has whose output has this shape."""
+        filters, channels = op.weight.shape[:2]
+        return self.tiles(made) * self.products * filters * channels
 
-    def instructions(self, step: Step) -> float:
+    def instructions(self, op: QConv, made: Shape) -> float:
         """Return about how many instructions a Cortex-M4 takes for a layer."""
-        assert isinstance(step.op, Convolution)
-        filters, channels = step.op.weight.shape[:2]
+        filters, channels = op.weight.shape[:2]
         transforms = 0
         for kind, maps in (("input", channels), ("output", filters)):
             program = self.made.programs[kind]
             both = len(program.inputs) + len(program.outputs)
             transforms += maps * program.counts().instructions * both
         a_tile = _OF_TRANSFORM * transforms + _OF_SUM * self.products * filters
-        return _OF_PRODUCT * self.products_of(step) + self.tiles(step) * a_tile
+        return _OF_PRODUCT * self.products_of(op, made) + self.tiles(made) * a_tile
 
 
 _BYTES = fixed.signed(8), fixed.signed(8)
@@ -101,20 +101,24 @@ class _Way:
     bytes: int  # more than direct's
 
 
-def bias_of(op: Convolution) -> np.ndarray:
+def bias_of(op: QConv) -> np.ndarray:
     """Return biases of a layer whose inputs are codes instead of codes less their zero point.
 
     Modulo 2^32: the sum of such a bias and the results is right, whatever each of them is.
     """
     sums = op.weight.astype(np.int64).sum((1, 2, 3))
-    return (op.bias.astype(np.int64) - op.after.x_zero * sums).astype(np.int32)
+    bias = 0 if op.bias is None else op.bias.astype(np.int64)
+    return (bias - op.x_zero * sums).astype(np.int32)
 
 
-def chosen(steps: Sequence[Step], taken: int, limit: int | None) -> dict[int, Tiles]:
+def chosen(
+    layers: Mapping[int, tuple[QConv, Shape]], taken: int, limit: int | None
+) -> dict[int, Tiles]:
     """Return the algorithms of layers by their numbers; others are direct.
 
-    ``taken``: bytes of constants if all are direct. ``limit``: how many constants may take; None:
-    all are direct. Raises InvalidValue where even direct convolution takes more.
+    ``layers``: with the shapes of their outputs. ``taken``: bytes of constants if all are direct.
+    ``limit``: how many constants may take; None: all are direct. Raises InvalidValue where even
+    direct convolution takes more.
     """
     if limit is None:
         return {}
@@ -123,9 +127,8 @@ def chosen(steps: Sequence[Step], taken: int, limit: int | None) -> dict[int, Ti
             f"flash_limit: got {limit}; allowed: at least {taken}, the bytes of constants if all "
             "layers are direct"
         )
-    layers = (step.op for step in steps if isinstance(step.op, Convolution))
-    weights = Counter(op.weight.tobytes() for op in layers)
-    ways = [way for number, step in enumerate(steps) for way in _ways(number, step, weights)]
+    weights = Counter(op.weight.tobytes() for op, _ in layers.values())
+    ways = [way for number, layer in layers.items() for way in _ways(number, *layer, weights)]
     found: dict[int, _Way] = {}
     rest = limit - taken
     while True:  # the next layer, or a larger tile of one that has tiles
@@ -143,14 +146,13 @@ def chosen(steps: Sequence[Step], taken: int, limit: int | None) -> dict[int, Ti
         found[best.number] = best
 
 
-def _ways(number: int, step: Step, weights: Counter[bytes]) -> list[_Way]:
-    op = step.op
-    if not isinstance(op, Convolution) or op.groups > 1:
+def _ways(number: int, op: QConv, made: Shape, weights: Counter[bytes]) -> list[_Way]:
+    if op.groups > 1:
         return []
     window = op.window
     if window.kernel != (3, 3) or window.stride != (1, 1) or window.dilation != (1, 1):
         return []
-    direct = _OF_DIRECT * step.output.pixels * op.weight.size
+    direct = _OF_DIRECT * made[2] * made[3] * op.weight.size
     ways = []
     for m in _NAMES:
         one = _algorithm(m)
@@ -159,11 +161,11 @@ def _ways(number: int, step: Step, weights: Counter[bytes]) -> list[_Way]:
             more = filters * channels * _WORD * one.products
             if weights[op.weight.tobytes()] == 1:  # else another layer has them, too
                 more -= op.weight.size
-            ways.append(_Way(number, one, direct - one.instructions(step), more))
+            ways.append(_Way(number, one, direct - one.instructions(op, made), more))
     return ways
 
 
-def _exact(op: Convolution, made: Integral) -> bool:
+def _exact(op: QConv, made: Integral) -> bool:
     """Whether 32 bits hold every result times the power of two of the scale: by the weights."""
     weight = op.weight.astype(np.int64)
     above = np.where(weight > 0, weight, 0).sum((1, 2, 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from math import prod, sqrt
 from textwrap import dedent, indent
 from typing import Any, NamedTuple
 
@@ -11,23 +11,22 @@ import numpy as np
 
 from winogen.codegen.ctext import commented
 from winogen.codegen.templates import wrapped
-from winogen.graph.memory import Life, offsets
-from winogen.network.bytes_graph import (
-    Add,
-    After,
-    ByteNetwork,
-    Convolution,
+from winogen.graph.ir import Node
+from winogen.graph.memory import Life, least, offsets
+from winogen.graph.ops import (
     Dequantize,
-    Floats,
-    Largest,
-    Map,
-    Mean,
+    Lookup,
+    MaxPool,
     Nearest,
+    QAdd,
+    QConv,
+    QMean,
     Quantize,
-    Step,
-    Table,
-    Window,
+    Recast,
+    Shape,
 )
+from winogen.graph.ops.quantized import After
+from winogen.network.bytes_reading import ByteNetwork
 from winogen.network.bytes_testing import Limits, Sample, is_optimized
 from winogen.network.bytes_tiles import Tiles, bias_of, chosen
 from winogen.network.context import ByteFilesContext
@@ -101,11 +100,20 @@ class ByteWriter:
         """
         self.name, self.read, self.target, self.command = name, read, target, commented(command)
         self.where = where
+        self.shapes = read.shapes
+        # What is joined is written where it belongs: a value's array, and its first channel there.
+        self.homes: dict[str, tuple[str, int]] = {}
+        for node in read.graph.nodes:
+            begin = 0
+            for joined in node.inputs if node.op.is_concat else ():
+                self.homes[joined] = node.output, begin
+                begin += self.shapes[joined][1]
+        self.steps = [node for node in read.graph.nodes if not node.op.is_concat]
         self.parts: dict[int, FloatWriter] = {}  # by the numbers of their steps
-        for number, step in enumerate(read.steps):
-            if isinstance(step.op, Floats):
+        for number, node in enumerate(self.steps):
+            if node.op.is_opaque:
                 assert planned is not None
-                stem, network = f"{name}_float{len(self.parts)}", step.op.network
+                stem, network = f"{name}_float{len(self.parts)}", node.op.payload
                 plan = planned(network)
                 self.parts[number] = FloatWriter(stem, network, plan, target, where, command)
         self.part_files = {
@@ -120,7 +128,7 @@ class ByteWriter:
         self._begin({})
         if limit is not None:
             self._calls()
-            self._begin(chosen(read.steps, self.weight_bytes, limit))
+            self._begin(chosen(self._layers, self.weight_bytes, limit))
 
     def _begin(self, tiles: dict[int, Tiles]) -> None:
         """Start with no constants; ``tiles``: algorithms of layers that are not direct."""
@@ -133,24 +141,32 @@ class ByteWriter:
 
     def _place(self) -> None:
         """Where in the arena maps lie, and what convolutions work in."""
-        steps = self.read.steps
-        works = [_work_bytes(step, self.tiles.get(number)) for number, step in enumerate(steps)]
+        works = [0] * len(self.steps)
+        for number, (op, made) in self._layers.items():
+            works[number] = _work_bytes(op, made, self.tiles.get(number))
         for number, part in self.parts.items():
             works[number] = part.plan.arena_bytes
-        maps = {one.number: one for step in steps for one in step.maps if one.outer is None}
-        used: dict[int, list[int]] = {number: [] for number in maps}
-        for number, step in enumerate(steps):
-            for one in step.maps:
-                if one.outer is None:
-                    used[one.number].append(number)
-        lives = [Life(maps[n].bytes, min(when), max(when)) for n, when in used.items()]
+        outer = {*self.read.graph.inputs, *self.read.graph.outputs}
+        used: dict[str, list[int]] = {}  # when each value in the arena is
+        for number, node in enumerate(self.steps):
+            for name in (*node.inputs, *node.outputs):
+                name, _ = self.homes.get(name, (name, 0))
+                if name not in outer:
+                    used.setdefault(name, []).append(number)
+        lives = [Life(self._bytes(name), min(when), max(when)) for name, when in used.items()]
         lives += [Life(work, number, number) for number, work in enumerate(works)]
         begins, self.arena_bytes = offsets(lives)
-        self.begins, self.works = dict(zip(maps, begins)), begins[len(maps) :]
-        self.least_bytes = max(
-            sum(life.size for life in lives if life.first <= number <= life.last)
-            for number in range(len(steps))
-        )
+        self.begins, self.works = dict(zip(used, begins)), begins[len(used) :]
+        self.least_bytes = least(lives)
+
+    @property
+    def _layers(self) -> dict[int, tuple[QConv, Shape]]:
+        """The convolutions by the numbers of their steps, and the shapes of their outputs."""
+        convs = ((number, node, node.op.quantized) for number, node in enumerate(self.steps))
+        return {n: (op, self.shapes[node.output]) for n, node, op in convs if op is not None}
+
+    def _bytes(self, name: str) -> int:
+        return prod(self.shapes[name]) * (4 if self.read.codes[name] is None else 1)
 
     @property
     def weight_bytes(self) -> int:
@@ -176,7 +192,7 @@ class ByteWriter:
         """How many products all convolutions have."""
         floats = [part.plan.products for part in self.parts.values()]
         saved = sum(
-            _products(self.read.steps[number]) - tiles.products_of(self.read.steps[number])
+            _products(*self._layers[number]) - tiles.products_of(*self._layers[number])
             for number, tiles in self.tiles.items()
         )
         saved += sum(direct - planned for planned, direct in floats)
@@ -186,7 +202,8 @@ class ByteWriter:
     def direct_products(self) -> int:
         """How many they have by direct convolution."""
         floats = sum(part.plan.products[1] for part in self.parts.values())
-        return self.read.batch * (floats + sum(map(_products, self.read.steps)))
+        direct = sum(_products(*layer) for layer in self._layers.values())
+        return self.read.batch * (floats + direct)
 
     def files(self) -> dict[str, bytes]:
         """Return all files by name."""
@@ -233,106 +250,122 @@ class ByteWriter:
     # ---- calls -----------------------------------------------------------------------------------
 
     def _calls(self) -> list[Call]:
-        return [self._call(number, step) for number, step in enumerate(self.read.steps)]
+        return [self._call(number, node) for number, node in enumerate(self.steps)]
 
-    def _call(self, number: int, step: Step) -> Call:
-        label, op = commented(step.label), step.op
-        reads = [self._at(one) for one in step.reads]
-        made = self._at(step.output)
-        if isinstance(op, Floats):
+    def _call(self, number: int, node: Node) -> Call:
+        """The call of a step, by the method named after its kind."""
+        label = commented(node.label)
+        if node.op.is_opaque:
             function, work = f"{self.parts[number].name}_run", f"arena + {self.works[number]}"
-            given = (*map(self._at, step.maps), work)
+            given = (*map(self._at, (*node.inputs, *node.outputs)), work)
             if self.where != "file":
                 return Call(label, function, given)
             weights = f"WEIGHTS(float, {self.part_begins[number]})"
             return Call(label, f"{function}_with", (weights, *given))
-        if isinstance(op, Convolution):
-            call = self._convolved(number, label, op, step, reads, made)
-            if self.where != "file":
-                return call
-            return call._replace(struct=self.structs.pop())  # it holds places of the weights
-        if isinstance(op, Largest):
-            window = f"&{self._window(number, op.window, step)}"
-            return self._of(label, "largest", window, *reads, made)
-        if isinstance(op, Nearest):
-            x, y = step.reads[0], step.output
-            tables = [
-                self._constant("int32_t", f"{what}_{number}", table, label)
-                for what, table in (("rows", op.rows), ("columns", op.columns))
-            ]
-            counts = map(str, (y.height, y.width, x.width, x.channels))
-            return self._of(label, "nearest", *tables, *counts, *reads, made)
-        if isinstance(op, Mean):
-            window, codes = self._window(number, op.window, step), self._codes(number, op.after)
-            factor, padded = spelled(op.multiplier), str(op.padded)
-            return self._of(label, "mean", f"&{window}", codes, factor, padded, *reads, made)
-        if isinstance(op, Add):
-            a, b = map(spelled, op.factors)
-            count, codes = str(step.reads[0].count), self._codes(number, op.after)
-            z = reads[1], b, str(op.z_zero)
-            return self._of(label, "add", codes, count, reads[0], a, *z, made)
-        if isinstance(op, Table):
-            table = self._constant("int8_t", f"table_{number}", op.table, label)
-            x, apart = step.reads[0], step.output.channels
-            sizes = len(op.table), x.pixels, x.channels, apart
-            there = self._at(step.output, op.begin)
-            return self._of(label, "look_up", table, *map(str, sizes), *reads, there)
-        return self._end(number, label, step, op)
+        write: Callable[..., list[str]] = getattr(self, f"_{node.op.kind}")
+        function, *arguments = write(number, label, node, node.op)
+        call = Call(label, f"{self.name}_{function}", (*arguments,))
+        if node.op.quantized is None or self.where != "file":
+            return call
+        return call._replace(struct=self.structs.pop())  # it holds places of the weights
 
-    def _convolved(
-        self, number: int, label: str, op: Convolution, step: Step, reads: list[str], made: str
-    ) -> Call:
+    def _convolve(self, number: int, label: str, node: Node, op: QConv) -> list[str]:
         tiles, words = self.tiles.get(number), ""
         if tiles is not None:
             words = self._constant("int16_t", f"words_{number}", tiles.words(op.weight), label)
-        layer = f"&{self._layer(number, label, op, step)}"
-        if op.depthwise:
-            return self._of(label, "depthwise", layer, *reads, made)
+        given = [f"&{self._layer(number, label, node, op)}", *self._ends(node)]
         work = f"(int16_t *)(void *)(arena + {self.works[number]})"
-        if tiles is not None:
-            return self._of(label, f"convolve_{tiles.name}", layer, words, *reads, made, work)
-        return self._of(label, "convolve", layer, *reads, made, work)
+        if tiles is None:
+            return ["convolve", *given, work]
+        return [f"convolve_{tiles.name}", given[0], words, *given[1:], work]
 
-    def _end(self, number: int, label: str, step: Step, op: Quantize | Dequantize) -> Call:
-        """What stands between numbers, or codes of the caller, and a map of codes."""
-        one = step.output if isinstance(op, Quantize) else step.reads[0]
-        sizes = str(one.pixels), str(one.channels)
-        both = self._at(step.reads[0]), self._at(step.output)
-        if op.scale is None:
-            function = "take" if isinstance(op, Quantize) else "give"
-            return self._of(label, function, str(op.flip), *sizes, *both)
-        scale = spelled(float(np.float32(op.scale)))
-        if isinstance(op, Quantize):
-            return self._of(label, "quantize", self._codes(number, op.after), scale, *sizes, *both)
-        return self._of(label, "dequantize", scale, str(op.zero), *sizes, *both)
+    def _depthwise(self, number: int, label: str, node: Node, op: QConv) -> list[str]:
+        return ["depthwise", f"&{self._layer(number, label, node, op)}", *self._ends(node)]
 
-    def _of(self, label: str, function: str, *arguments: str) -> Call:
-        return Call(label, f"{self.name}_{function}", arguments)
+    def _max(self, number: int, label: str, node: Node, op: MaxPool) -> list[str]:
+        return ["largest", f"&{self._window(number, node)}", *self._ends(node)]
 
-    def _at(self, one: Map, begin: int = 0) -> str:
-        if one.outer is not None:
-            kind, number = one.outer
-            array = (self.read.inputs if kind == "input" else self.read.outputs)[number].identifier
-            return f"{array} + picture * {one.count}" if self.read.batch > 1 else array
-        place = self.begins[one.number] + begin
-        return f"NUMBERS({place})" if one.floats else f"AT({place})"
+    def _nearest(self, number: int, label: str, node: Node, op: Nearest) -> list[str]:
+        tables = [
+            self._constant("int32_t", f"{what}_{number}", table, label)
+            for what, table in (("rows", op.down), ("columns", op.across))
+        ]
+        (_, channels, _, width), (_, _, *size) = map(self.shapes.__getitem__, _ends_of(node))
+        return ["nearest", *tables, *map(str, (*size, width, channels)), *self._ends(node)]
+
+    def _mean(self, number: int, label: str, node: Node, op: QMean) -> list[str]:
+        window = f"&{self._window(number, node)}"
+        codes = self._codes(number, op.after, op.x.zero)
+        padded = prod(op.kernel) if op.counted else 0
+        return ["mean", window, codes, spelled(op.multiplier), str(padded), *self._ends(node)]
+
+    def _add(self, number: int, label: str, node: Node, op: QAdd) -> list[str]:
+        x, z = map(self._at, node.inputs)
+        a, b = map(spelled, op.factors)
+        count, codes = str(prod(self.shapes[node.output])), self._codes(number, op.after, op.x.zero)
+        return ["add", codes, count, x, a, z, b, str(op.z.zero), self._at(node.output)]
+
+    def _look_up(self, number: int, label: str, node: Node, op: Lookup) -> list[str]:
+        table = self._constant("int8_t", f"table_{number}", op.in_order, label)
+        pixels, channels = self._sizes(node.output)
+        whole, _ = self.homes.get(node.output, (node.output, 0))
+        sizes = len(op.table), pixels, channels, self.shapes[whole][1]
+        return ["look_up", table, *map(str, sizes), *self._ends(node)]
+
+    # What stands between numbers, or codes of the caller, and codes.
+
+    def _quantize(self, number: int, label: str, node: Node, op: Quantize) -> list[str]:
+        after, sizes = op.after, map(str, self._sizes(node.output))
+        scale = spelled(float(np.float32(after.codes.scale)))
+        return ["quantize", self._codes(number, after, 0), scale, *sizes, *self._ends(node)]
+
+    def _dequantize(self, number: int, label: str, node: Node, op: Dequantize) -> list[str]:
+        (scale, zero), sizes = op.x, map(str, self._sizes(node.inputs[0]))
+        return ["dequantize", spelled(float(np.float32(scale))), str(zero), *sizes,
+                *self._ends(node)]  # fmt: skip
+
+    def _take(self, number: int, label: str, node: Node, op: Recast) -> list[str]:
+        sizes = map(str, self._sizes(node.inputs[0]))
+        return [op.kind, str(op.flip), *sizes, *self._ends(node)]
+
+    _give = _take
+
+    def _sizes(self, name: str) -> tuple[int, int]:
+        """The pixels and channels of a value."""
+        _, channels, height, width = self.shapes[name]
+        return height * width, channels
+
+    def _ends(self, node: Node) -> list[str]:
+        return [self._at(name) for name in _ends_of(node)]
+
+    def _at(self, name: str) -> str:
+        read = self.read
+        for ends in (*read.inputs, *read.outputs):
+            if ends.name == name:
+                count = prod(self.shapes[name])
+                array = ends.identifier
+                return f"{array} + picture * {count}" if read.batch > 1 else array
+        name, begin = self.homes.get(name, (name, 0))
+        place = self.begins[name] + begin
+        return f"NUMBERS({place})" if read.codes[name] is None else f"AT({place})"
 
     # ---- constants -------------------------------------------------------------------------------
 
-    def _layer(self, number: int, label: str, op: Convolution, step: Step) -> str:
-        weights, bias = [], op.bias
+    def _layer(self, number: int, label: str, node: Node, op: QConv) -> str:
+        weights = []
+        bias = np.zeros(len(op.weight), np.int32) if op.bias is None else op.bias
         if number in self.tiles:
             bias = bias_of(op)
         else:  # as a column of the strip that pixels are read from; depthwise, as pixels
-            order = (2, 3, 0, 1) if op.depthwise else (0, 3, 2, 1)
+            order = (2, 3, 0, 1) if op.kind == "depthwise" else (0, 3, 2, 1)
             weight = np.ascontiguousarray(op.weight.transpose(order))
             name = self._constant("int8_t", f"filters_{number}", weight, label)
             weights = [f".weight = {name}"]
         biases = self._constant("int32_t", f"bias_{number}", bias, label)
         multipliers = self._constant("float", f"multiplier_{number}", op.multiplier, label)
         fields = [
-            _lines(".window", _window_fields(op.window, step)),
-            f".codes = {{ {_codes_fields(op.after)} }}",
+            _lines(".window", self._window_fields(node)),
+            f".codes = {{ {_codes_fields(op.x_zero, op.y_zero, *op.limits)} }}",
             f".filters = {len(op.weight)}, .groups = {op.groups}",
             *weights,
             f".bias = {biases}",
@@ -340,11 +373,22 @@ class ByteWriter:
         ]
         return self._struct("layer", number, fields)
 
-    def _window(self, number: int, window: Window, step: Step) -> str:
-        return self._struct("window", number, _window_fields(window, step))
+    def _window(self, number: int, node: Node) -> str:
+        return self._struct("window", number, self._window_fields(node))
 
-    def _codes(self, number: int, after: After) -> str:
-        return "&" + self._struct("codes", number, [_codes_fields(after)])
+    def _window_fields(self, node: Node) -> list[str]:
+        x, y = map(self.shapes.__getitem__, _ends_of(node))
+        window = node.op.window
+        sizes = dict(zip(("height", "width", "channels"), (*x[2:], x[1])))
+        sizes |= {"out_height": y[2], "out_width": y[3]}
+        sizes |= {"top": window.padding[0], "left": window.padding[2]}
+        for name in ("kernel", "stride", "dilation"):
+            sizes[f"{name}_height"], sizes[f"{name}_width"] = getattr(window, name)
+        return [f".{name} = {value}" for name, value in sizes.items()]
+
+    def _codes(self, number: int, after: After, x_zero: int) -> str:
+        codes = x_zero, after.codes.zero, after.lowest, after.highest
+        return "&" + self._struct("codes", number, [_codes_fields(*codes)])
 
     def _struct(self, kind: str, number: int, fields: list[str]) -> str:
         name = f"{kind}_{number}"
@@ -368,7 +412,10 @@ class ByteWriter:
     def _known(self, calls: list[Call]) -> ByteFilesContext:
         read = self.read
         arrays = (*read.inputs, *read.outputs)
-        errors = {number: part.plan.predicted_error for number, part in self.parts.items()}
+        errors = {
+            self.steps[number].outputs[0]: part.plan.predicted_error
+            for number, part in self.parts.items()
+        }
         sample = Sample(read, errors)
         self.allowed = {read.outputs[number].name: far for number, far in sample.allowed.items()}
         return ByteFilesContext(
@@ -420,40 +467,28 @@ def _filled(data: bytes) -> bytes:
     return data + bytes(-len(data) % _LINE)
 
 
-def _products(step: Step) -> int:
+def _products(op: QConv, made: Shape) -> int:
     """How many products a convolution has by direct convolution."""
-    op = step.op
-    return step.output.pixels * op.weight.size if isinstance(op, Convolution) else 0
+    return made[2] * made[3] * int(op.weight.size)
 
 
-def _work_bytes(step: Step, tiles: Tiles | None) -> int:
+def _work_bytes(op: QConv, made: Shape, tiles: Tiles | None) -> int:
     """What a convolution works in: a tile, or a strip of rows and two filters, as words."""
-    op = step.op
-    if not isinstance(op, Convolution) or op.depthwise:
+    if op.kind == "depthwise":
         return 0
     if tiles is not None:
         return _WORD * tiles.products * op.weight.shape[1]
     window = op.window
     reach = (window.kernel[1] - 1) * window.dilation[1]
-    columns = (step.output.width - 1) * window.stride[1] + reach + 1
+    columns = (made[3] - 1) * window.stride[1] + reach + 1
     rows = window.kernel[0] * op.weight.shape[1]
     return _WORD * rows * (columns + 2 * window.kernel[1])
 
 
-def _window_fields(window: Window, step: Step) -> list[str]:
-    x, y = step.reads[0], step.output
-    sizes = {
-        "height": x.height,
-        "width": x.width,
-        "channels": x.channels,
-        "out_height": y.height,
-        "out_width": y.width,
-        "top": window.before[0],
-        "left": window.before[1],
-    }
-    for name in ("kernel", "stride", "dilation"):
-        sizes[f"{name}_height"], sizes[f"{name}_width"] = getattr(window, name)
-    return [f".{name} = {value}" for name, value in sizes.items()]
+def _ends_of(node: Node) -> tuple[str, str]:
+    """What a step of one input reads, and what it makes."""
+    (name,) = node.inputs
+    return name, node.output
 
 
 def _lines(name: str, fields: list[str]) -> str:
@@ -461,9 +496,8 @@ def _lines(name: str, fields: list[str]) -> str:
     return f"{name} = {{\n{indent(dedent(wrapped(fields, 16, ', ')), ' ' * 8)}\n    }}"
 
 
-def _codes_fields(after: After) -> str:
-    names = ("x_zero", "y_zero", "lowest", "highest")
-    return ", ".join(f".{name} = {getattr(after, name)}" for name in names)
+def _codes_fields(x_zero: int, y_zero: int, lowest: int, highest: int) -> str:
+    return f".x_zero = {x_zero}, .y_zero = {y_zero}, .lowest = {lowest}, .highest = {highest}"
 
 
 def _integer(value: int) -> str:

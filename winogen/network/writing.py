@@ -13,8 +13,7 @@ from winogen.codegen.standalone import check_name, name_after
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue, VerificationError, WinogenError
 from winogen.files import check_folder, check_regular, whole_folder
-from winogen.network.bytes_graph import ByteNetwork
-from winogen.network.bytes_reading import is_quantized, read_bytes
+from winogen.network.bytes_reading import ByteNetwork, read_bytes
 from winogen.network.bytes_testing import is_optimized
 from winogen.network.bytes_writing import ByteWriter
 from winogen.network.comparison import Claim, Differs, compared
@@ -25,6 +24,7 @@ from winogen.network.suspects import first_wrong
 from winogen.network.trial import Program
 from winogen.onnx.loading import load, naming_damage
 from winogen.onnx.model import Model
+from winogen.onnx.quantized_graph import is_quantized
 from winogen.progress import working
 from winogen.records import TARGETS, Target
 from winogen.toolchain import host_target

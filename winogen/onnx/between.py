@@ -7,13 +7,16 @@ channel. onnxruntime would compute them in float32, each in a pass over the arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES
+from winogen.graph import Node, Opaque
+from winogen.graph.ops import Codes, Lookup
 from winogen.onnx.loading import computed
+from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import ACTIVE, STANDARD, number
@@ -32,21 +35,16 @@ _TO_LAST, _TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]  # the axis of channels
 Naming = Callable[[np.ndarray, str, str], str]
 
 
-class Lookup(NamedTuple):
-    """A function of one quantized number."""
-
-    input: str
-    table: np.ndarray  # (1, 256) or (C, 256), in the order of the inputs' bytes
-    within: tuple[Any, ...]  # nodes that it stands for, the last makes the output
-
-    def nodes(self, model: Model, naming: Naming, settings: dict[str, Any]) -> Iterator[Any]:
-        """What is written."""
-        last = self.within[-1]
-        label = self.within[0].name or last.output[0]
-        names = [self.input, naming(self.table, label, "table")]
-        yield model.onnx.helper.make_node(
-            "Lookup", names, [last.output[0]], label, domain=OWN_DOMAIN, **settings
-        )
+def written(model: Model, node: Node, naming: Naming, settings: dict[str, Any]) -> Sequence[Any]:
+    """Return what is written of a node of these; nothing of others."""
+    op: Any = node.op
+    if isinstance(op.payload, Pool):
+        return op.payload.nodes(model)
+    if not op.is_table:
+        return ()
+    names = [*node.inputs, naming(op.table, node.label, "table")]
+    make = model.onnx.helper.make_node
+    return [make("Lookup", names, node.outputs, node.label, domain=OWN_DOMAIN, **settings)]
 
 
 class Pool(NamedTuple):
@@ -56,38 +54,45 @@ class Pool(NamedTuple):
     within: tuple[Any, ...]
     pool: Any
 
-    def nodes(self, model: Model, naming: Naming, settings: dict[str, Any]) -> Iterator[Any]:
+    def nodes(self, model: Model) -> list[Any]:
         """What is written."""
         output, make = self.within[-1].output[0], model.onnx.helper.make_node
         values = model.attributes(self.pool)
         values = {name: values[name] for name in _POOL if name in values}
         first, last = f"{output}.nhwc", f"{output}.pooled"
-        yield make("Transpose", [self.input], [first], f"{output}.to_nhwc", perm=_TO_LAST)
         label = self.pool.name or output
-        yield make("NhwcMaxPool", [first], [last], label, domain="com.microsoft", **values)
-        yield make("Transpose", [last], [output], f"{output}.to_nchw", perm=_TO_SECOND)
+        return [
+            make("Transpose", [self.input], [first], f"{output}.to_nhwc", perm=_TO_LAST),
+            make("NhwcMaxPool", [first], [last], label, domain="com.microsoft", **values),
+            make("Transpose", [last], [output], f"{output}.to_nchw", perm=_TO_SECOND),
+        ]
 
 
-def between(model: Model, taken: set[int]) -> dict[str, Lookup | Pool]:
-    """Return what replaces nodes, by its output.
+def between(model: Model, taken: set[int]) -> dict[str, Match]:
+    """Return what replaces nodes, by its output; ``within`` has its last node, too.
 
     ``taken``: ids of nodes that are replaced already.
     """
-    found: dict[str, Lookup | Pool] = {}
+    found: dict[str, Match] = {}
     for node in model.graph.node:
         if node.domain not in STANDARD or id(node) in taken:
             continue
-        one: Lookup | Pool | None = None
+        one: Match | None = None
         if node.op_type == "QuantizeLinear":
             one = _pool(model, node) or _lookup(model, node)
         elif node.op_type == "MaxPool" and _is_map(model, node.input[0]) and _is_plain(model, node):
-            one = Pool(node.input[0], (node,), node)
+            one = _pooled(node.input[0], (node,), node)
         if one is not None and not taken.intersection(map(id, one.within)):
             found[one.within[-1].output[0]] = one
     return found
 
 
-def _pool(model: Model, last: Any) -> Pool | None:
+def _pooled(source: str, within: tuple[Any, ...], pool: Any) -> Match:
+    op = Opaque("Pool", Pool(source, within, pool))
+    return Match(op, (source,), within, within[0].name or within[0].output[0])
+
+
+def _pool(model: Model, last: Any) -> Match | None:
     """MaxPool between codes that are the same before and behind."""
     pool = model.makers.get(last.input[0])
     if pool is None or pool.op_type != "MaxPool" or model.uses[last.input[0]] != 1:
@@ -100,7 +105,7 @@ def _pool(model: Model, last: Any) -> Pool | None:
     here, there = _codes(model, first), _codes(model, last)
     if here is None or here != there:
         return None
-    return Pool(first.input[0], (pool, last), pool)
+    return _pooled(first.input[0], (pool, last), pool)
 
 
 def _is_map(model: Model, name: str) -> bool:
@@ -127,7 +132,7 @@ def _codes(model: Model, node: Any) -> tuple[float, int, str] | None:
     return float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]), zero.dtype.name
 
 
-def _lookup(model: Model, last: Any) -> Lookup | None:
+def _lookup(model: Model, last: Any) -> Match | None:
     """The function between DequantizeLinear and a QuantizeLinear, if it is one."""
     nodes, first = _function(model, last)
     if first is None or not nodes:
@@ -153,7 +158,9 @@ def _lookup(model: Model, last: Any) -> Lookup | None:
     table = _table(model, nodes, first, last, constants, channels)
     if table is None:
         return None
-    return Lookup(first.input[0], table, (*nodes, last))
+    op = Lookup(table, Codes(*there[:2]), here[2])
+    within = (*nodes, last)
+    return Match(op, (first.input[0],), within, nodes[0].name or last.output[0])
 
 
 def _function(model: Model, last: Any) -> tuple[list[Any], Any]:

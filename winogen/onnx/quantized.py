@@ -19,8 +19,7 @@ import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES, QuantizedFilters, Scales, check_zero
 from winogen.errors import WinogenError
-from winogen.graph import Opaque, QConv
-from winogen.graph.ops import Operator
+from winogen.graph import QConv
 from winogen.onnx.between import between
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
@@ -67,10 +66,9 @@ def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow
     """
     excluded, found = excluded or {}, Narrow()
 
-    def take(output: str, op: Operator, source: str, within: tuple[Any, ...]) -> None:
-        label = within[0].name or within[0].output[0]
-        found.matches[output] = Match(op, (source,), within[:-1], label)
-        found.taken |= {id(node): node for node in within}
+    def take(output: str, made: Match) -> None:
+        found.matches[output] = made._replace(within=made.within[:-1])
+        found.taken |= {id(node): node for node in made.within}
 
     for node in model.graph.node:
         read = _READERS.get(node.op_type) if node.domain in STANDARD else None
@@ -84,13 +82,15 @@ def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow
             if output in excluded:
                 raise Refused(excluded[output])
             _check(model, layer, attributes)
-            take(output, _operator(layer, attributes), layer.input, layer.within)
+            label = layer.within[0].name or layer.within[0].output[0]
+            op = _operator(layer, attributes)
+            take(output, Match(op, (layer.input,), layer.within, label))
         except (Refused, WinogenError) as reason:
             found.refusals[node.output[0]] = str(reason)
     if found.matches:
         for name, other in between(model, set(found.taken)).items():
-            if name not in excluded and model.constant(other.input) is None:
-                take(name, Opaque(type(other).__name__, other), other.input, other.within)
+            if name not in excluded and model.constant(other.inputs[0]) is None:
+                take(name, other)
     return found
 
 

@@ -14,7 +14,7 @@ from winogen.graph.ir import Node
 from winogen.graph.lower import Step, lower
 from winogen.graph.ops import Joined, QConv, Scaled
 from winogen.graph.places import Buffer, Place
-from winogen.onnx.between import Lookup, Pool
+from winogen.onnx.between import written
 from winogen.onnx.constants import Constants
 from winogen.onnx.forms import FORMS, turning
 from winogen.onnx.layers import activation_of, depth_of, numbers_of, pads_of
@@ -97,10 +97,10 @@ class Writer:
         if node.op.quantized:
             self._bytes(node, node.op.quantized)
             return
-        if isinstance(node.op.payload, (Lookup, Pool)):
-            for made in node.op.payload.nodes(self.model, self.constants.name, self._threads):
-                self.nodes.append(made)
-                self.made.update(made.output)
+        between = written(self.model, node, self.constants.name, self._threads)
+        if between:
+            self.nodes += between
+            self.made.update(name for made in between for name in made.output)
             return
         for original in self.model.cone(graph.outputs, self.made):
             self.nodes.append(self.model.renamed(original))

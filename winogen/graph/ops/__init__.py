@@ -4,13 +4,24 @@ To add one, write its class into one of the files here and name it below.
 """
 
 from winogen.graph.ops.base import ActivationSpec, Operator, Shape, Sizes, Window
-from winogen.graph.ops.convolutions import Conv, ConvTranspose, Joined, QConv, Scaled
+from winogen.graph.ops.convolutions import Conv, ConvTranspose, Joined, Scaled
 from winogen.graph.ops.moves import Concat, Pad, Relayout, Repeat, Shuffle, Slice, Spread
 from winogen.graph.ops.norms import GroupNorm, LayerNorm, Norm, Softmax
 from winogen.graph.ops.numbers import Activation, Add, Affine, Multiply
 from winogen.graph.ops.others import Opaque, Plain
 from winogen.graph.ops.point import Point
 from winogen.graph.ops.pools import AveragePool, GlobalAverage, MaxPool
+from winogen.graph.ops.quantized import (
+    Codes,
+    Dequantize,
+    Lookup,
+    Nearest,
+    QAdd,
+    QConv,
+    QMean,
+    Quantize,
+    Recast,
+)
 
 __all__ = [
     "Activation",
@@ -18,22 +29,30 @@ __all__ = [
     "Add",
     "Affine",
     "AveragePool",
+    "Codes",
     "Concat",
     "Conv",
     "ConvTranspose",
+    "Dequantize",
     "GlobalAverage",
     "GroupNorm",
     "Joined",
     "LayerNorm",
+    "Lookup",
     "MaxPool",
     "Multiply",
+    "Nearest",
     "Norm",
     "Opaque",
     "Operator",
     "Pad",
     "Plain",
     "Point",
+    "QAdd",
     "QConv",
+    "QMean",
+    "Quantize",
+    "Recast",
     "Relayout",
     "Repeat",
     "Scaled",

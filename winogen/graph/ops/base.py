@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from winogen.graph.ops.convolutions import Conv, Joined, QConv, Scaled
+    from winogen.graph.ops.convolutions import Conv, Joined, Scaled
     from winogen.graph.ops.moves import Pad
     from winogen.graph.ops.numbers import Affine
+    from winogen.graph.ops.quantized import Codes, QConv
 
 Sizes = tuple[int, ...]  # along each axis
 Shape = tuple[int, ...]  # of a value
@@ -54,10 +55,12 @@ class Operator:
     """
 
     inputs: ClassVar[range] = range(1, 2)  # how many values it may read
-    kinds: ClassVar[tuple[str, ...]] = ()  # of maps: its names in csrc/runtime/maps.h
+    # Of maps: its names in csrc/runtime/maps.h; of codes in csrc/network/bytes.h.j2.
+    kinds: ClassVar[tuple[str, ...]] = ()
     is_convolution: ClassVar[bool] = False  # of floats, ordinary or transposed
     is_opaque: ClassVar[bool] = False  # kept by a framework: any number of outputs, never dead
     is_concat: ClassVar[bool] = False  # of its inputs, along the channels
+    is_table: ClassVar[bool] = False  # of what codes become
     is_global: ClassVar[bool] = False  # whether its output is a single pixel
     fuses_sums: ClassVar[bool] = False  # before its activation, and one behind it
     fuses_pixel: ClassVar[bool] = False  # adds a map of one pixel first, if it reads one
@@ -81,6 +84,14 @@ class Operator:
     def added(self, shape: Shape, other: Shape) -> Shape:
         """Return the shape that a further input must have beside an output of ``shape``."""
         return shape
+
+    def codes(self, *given: Codes | None) -> Codes | None:
+        """Return what codes of its output mean, of those of its inputs; None: it is floats."""
+        return None
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        """Return what it computes, in numpy."""
+        raise NotImplementedError(type(self).__name__)
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         """Return the shape of the output for those of all inputs; raises Misfit."""
@@ -136,6 +147,11 @@ class Operator:
     def quantized(self) -> QConv | None:
         """Itself, if it is a convolution of 8-bit integers."""
         return None
+
+    @property
+    def signed(self) -> Operator:
+        """The same of codes of int8, of an operator of codes."""
+        raise NotImplementedError(type(self).__name__)
 
     @property
     def conv(self) -> Conv:
@@ -261,6 +277,16 @@ def windows(shape: Shape, reach: Any, stride: Any, padding: Any) -> list[Any]:
             raise Misfit.shape(shape, "at least as large as the kernel reaches")
         out.append(room // step + 1)
     return out
+
+
+def seen(x: np.ndarray, window: Window, beyond: Any) -> np.ndarray:
+    """Return what each window sees of maps, (N, C, H, W, KH, KW); ``beyond``: what padding is."""
+    padding = ((0, 0), (0, 0), *by_axis(window.padding))
+    x = np.pad(x, padding, constant_values=beyond)
+    reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, (2, 3))
+    (down, right), (apart, across) = window.stride, window.dilation
+    return views[:, :, ::down, ::right, ::apart, ::across]
 
 
 def pixel(shape: Shape) -> Shape:

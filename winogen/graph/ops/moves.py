@@ -37,6 +37,12 @@ class Concat(Operator):
     def channels_after(self, *channels: int) -> int:
         return sum(channels)
 
+    def codes(self, *given: Any) -> Any:
+        return given[0]
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        return np.concatenate(arrays, 1)
+
     def output(self, inputs: Sequence[Shape]) -> Shape:
         batch, _, *size = inputs[0]
         for other in inputs[1:]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from winogen.graph.ops.base import (
     Operator,
     Shape,
@@ -15,6 +17,7 @@ from winogen.graph.ops.base import (
     fill,
     listed,
     pixel,
+    seen,
     times,
     windows,
 )
@@ -91,6 +94,14 @@ class MaxPool(Pool):
     @property
     def rows(self) -> tuple[int, int, int, int] | None:
         return (self.reach[0], self.stride[0], self.padding[0], 1)
+
+    def codes(self, *given: Any) -> Any:
+        return given[0]
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        (x,) = arrays
+        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return seen(x, self.window, least).max((-2, -1))
 
     @classmethod
     def of_layer(cls, kind: str, window: Window, layer: Any, activation: Any) -> MaxPool:

@@ -1,4 +1,4 @@
-"""The parts of a quantized model that compute with float32: each is a network of its own.
+"""The parts of a quantized model that compute with float32: each is a model of its own.
 
 Such a part reads numbers of DequantizeLinear nodes, of the model's inputs and of other parts. Nodes
 are in one part if values lead from one to the other and no codes lie between: a node's stage counts
@@ -9,63 +9,78 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.network.bytes_graph import Codes, Dequantize, Floats, Map, Step
-from winogen.network.bytes_steps import Steps, map_sizes
-from winogen.network.loops import is_of_images
-from winogen.network.reading import network
+from winogen.graph import Node, Opaque
+from winogen.graph.ops import Codes, Dequantize, Shape
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.quantized import Refused, codes_of, zero_name_of
+from winogen.onnx.quantized_nodes import Nodes, map_sizes
 from winogen.onnx.sizes import STANDARD
 
 
-class Islands:
+class FloatPart(NamedTuple):
+    """What a node computes with floats, of one image."""
+
+    model: Model
+    inputs: tuple[str, ...]  # as the part calls what the node reads
+    shapes: tuple[Shape, ...]  # of the outputs in the whole model
+
+    def check(self, batch: int) -> None:
+        """Raise InvalidValue where images are joined."""
+        for value, shape in zip(self.model.graph.output, self.shapes):
+            sizes = [size.number for size in self.model.sizes[value.name]]
+            if prod(sizes) * batch != prod(shape):
+                raise InvalidValue(
+                    f"model: got {value.name}, of which an image's part is not known; allowed: "
+                    "layers of floats that compute each image alone"
+                )
+
+
+class FloatParts:
     """What is found of a model's parts of floats.
 
-    ``codes``: makes a value of codes a map.
+    ``codes``: makes a value of codes one of the graph.
     """
 
     def __init__(
-        self, model: Model, made: Steps, inputs: Sequence[str], outputs: Sequence[str],
-        codes: Callable[[str], Map],
+        self, model: Model, made: Nodes, inputs: Sequence[str], outputs: Sequence[str],
+        codes: Callable[[str], str],
     ):  # fmt: skip
         self.model, self.made, self.codes = model, made, codes
         self.inputs, self.outputs = inputs, outputs
-        self.values: dict[str, Map] = {}  # numbers that steps read or write
+        self.values: set[str] = set()  # numbers that nodes of the graph read or make
         self.nodes: dict[int, Any] = {}  # that compute with floats
         self.constants: dict[str, np.ndarray] = {}
         self._wanted: list[str] = []  # values, of which some may be followed already
 
-    def value(self, name: str) -> Map:
-        """The map of a value that is numbers, computed by a part or given by the caller."""
+    def value(self, name: str) -> str:
+        """A value that is numbers, computed by a part or given by the caller."""
         if name not in self.values:
             if self.model.kind(name) != self.model.onnx.TensorProto.FLOAT:
                 raise Refused(f"{name} is neither codes nor float32")
-            shape, outer = self.made.shape(name), None
-            if name in self.outputs:
-                outer = "output", self.outputs.index(name)
-            elif name in self.inputs:
-                outer = "input", self.inputs.index(name)
+            shape = self.made.shape(name)
             if not shape:
                 raise Refused(f"{name} has no axis for images")
             sizes = map_sizes(shape) if len(shape) in (2, 4) else (prod(shape[1:]), 1, 1)
-            self.values[name] = self.made.map(sizes, True, outer)
+            self.values.add(self.made.value(name, sizes))
             self._wanted.append(name)
-        return self.values[name]
+        return name
 
-    def dequantized(self, name: str, value: Map, codes: Codes) -> None:
+    def dequantized(self, name: str, value: str, codes: Codes) -> None:
         """Codes become numbers, once."""
         if name not in self.values:
-            there = self.value(name)
+            self.value(name)
             self._wanted.remove(name)
-            if there.count != value.count:
-                raise Refused(f"{name} has {there.count} numbers an image, of {value.count} codes")
-            op = Dequantize(codes.scale, codes.zero, 0)
-            self.made.steps.append(Step(f"numbers of {name}", op, (value,), there))
+            sizes = self.made.shapes[name]
+            wanted, count = (prod(self.made.shapes[one]) for one in (name, value))
+            if wanted != count:
+                raise Refused(f"{name} has {wanted} numbers an image, of {count} codes")
+            self.made.add(f"numbers of {name}", Dequantize(codes), (value,), name)
+            self.made.shapes[name] = sizes  # it may be flattened
 
     def wanted(self) -> Iterator[str]:
         """Values that parts compute, and that were not followed yet: more may come meanwhile."""
@@ -83,10 +98,12 @@ class Islands:
             constant = self._constant(name, node)
             if constant is not None:
                 self.constants[name] = constant
+            elif node is None and name not in self.inputs:
+                raise Refused(f"{name} is an initializer, which callers may replace")
             elif node is None:
                 self.value(name)
             elif self._is_of_codes(node):
-                self.dequantized(name, self.codes(node.input[0]), self.made.codes(node))
+                self.dequantized(name, self.codes(node.input[0]), self.made.meaning(node))
             elif id(node) not in self.nodes:
                 self.nodes[id(node)] = node
                 left += self.model.reads(node)
@@ -116,12 +133,9 @@ class Islands:
 
     # ---- parts -----------------------------------------------------------------------------------
 
-    def steps(self, batch: int, prefix: str) -> list[Step]:
-        """Return the parts; raises InvalidValue that names nodes that are not generated."""
-        return [
-            self._step(nodes, batch, f"{prefix}_float{number}")
-            for number, nodes in enumerate(self._parts())
-        ]
+    def parts(self, batch: int) -> list[Node]:
+        """Return the parts, each as an Opaque node of the graph."""
+        return [self._node(nodes, batch) for nodes in self._parts()]
 
     def _parts(self) -> list[list[Any]]:
         """The nodes of each part in their order."""
@@ -154,7 +168,7 @@ class Islands:
             part.sort(key=lambda node: places[id(node)])
         return parts
 
-    def _step(self, nodes: Sequence[Any], batch: int, prefix: str) -> Step:
+    def _node(self, nodes: Sequence[Any], batch: int) -> Node:
         made = {name for node in nodes for name in node.output}
         reads = dict.fromkeys(name for node in nodes for name in self.model.reads(node))
         inputs = [name for name in reads if name not in made and name not in self.constants]
@@ -167,33 +181,15 @@ class Islands:
         outputs = [name for name in made if name in self.values or name in read]
         outputs.sort()
         whole, names = self._model(nodes, inputs, outputs, batch)
-        found = network(whole, prefix, part=True)
-        mixing = [
-            node.label
-            for node in found.graph.nodes
-            if node.op.loops is not None and not is_of_images(node.op.loops)
-        ]
-        if batch > 1 and mixing:
-            raise InvalidValue(
-                f"model: got {batch} images, which {', '.join(mixing)} may join; allowed: one "
-                "image, or layers of floats that compute each image alone"
-            )
-        for name in outputs:
-            sizes = [size.number for size in whole.sizes[name]]
-            if prod(sizes) * batch != prod(self.made.shape(name)):
-                raise InvalidValue(
-                    f"model: got {name}, of which an image's part is not known; allowed: layers "
-                    "of floats that compute each image alone"
-                )
-        kept = {array.name for array in found.inputs}
-        feed = [name for name, here in zip(inputs, names) if here in kept]
-        maps = [self.value(name) for name in outputs]
+        shapes = tuple(map(self.made.shape, outputs))
         first, last = nodes[0], nodes[-1]
         label = f"floats: {self.made.label(first, '')}"
         if len(nodes) > 1:
             label += f" to {self.made.label(last, '')}"
-        op = Floats(found, tuple(feed))
-        return Step(label, op, tuple(map(self.value, feed)), maps[0], tuple(maps[1:]))
+        op = Opaque("floats", FloatPart(whole, tuple(names), shapes))
+        for name in (*inputs, *outputs):
+            self.value(name)
+        return Node(op, tuple(inputs), tuple(outputs), label)
 
     def _model(
         self, nodes: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str], batch: int
@@ -228,24 +224,3 @@ class Islands:
         opsets = list(model.proto.opset_import)
         proto = helper.make_model(graph, opset_imports=opsets, ir_version=version)
         return Model(proto, {}), names
-
-
-def ordered(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return steps in an order in which each finds what it reads; kept as far as possible."""
-    writers: dict[int, list[Step]] = {}
-    for step in steps:
-        for one in (step.output, *step.more):
-            writers.setdefault(one.number, []).append(step)
-    done: dict[int, Step] = {}
-    for first in steps:
-        left = [first]
-        while left:
-            step = left[-1]
-            before = [w for one in step.reads for w in writers.get(one.number, ())]
-            missing = [one for one in before if id(one) not in done]
-            if missing:
-                left.append(missing[0])
-                continue
-            done.setdefault(id(step), step)
-            left.pop()
-    return tuple(done.values())
