@@ -56,11 +56,12 @@ class Sample:
         shapes = {array.name: array.shape for array in read.inputs}
         self.feed = feed_of(model, {**shapes, **model.fixed}, 1)
         names = [array.name for array in read.outputs]
-        self.outputs_of = partial(outputs_of, optimized=is_optimized(read))
+        optimized = is_optimized(read)
+        self.outputs_of = partial(outputs_of, optimized=optimized)
         self.expected = self.outputs_of(model.proto, names, self.feed)
         shifts = [
             [np.abs(np.subtract(y, x, dtype=np.float64)) for y, x in zip(draw, self.expected)]
-            for draw in moved(model.proto, names, self.feed, NUDGE, _NUDGES)
+            for draw in moved(model.proto, names, self.feed, NUDGE, _NUDGES, optimized)
         ]
         self.limits = {  # by the number of an output of codes
             number: Limits.of(one.step, [draw[number] for draw in shifts])

@@ -172,8 +172,9 @@ def _trials(claim: Claim, program: Program) -> Iterable[Trial]:
         finite = kind != _STRANGE
         if not finite and not chosen:
             continue
-        wanted = outputs_of(claim.proto, names, feed, optimized=claim.optimized)
-        moves = list(moved(claim.proto, names, feed, relative, _DRAWS))
+        optimized = claim.optimized
+        wanted = outputs_of(claim.proto, names, feed, optimized=optimized)
+        moves = list(moved(claim.proto, names, feed, relative, _DRAWS, optimized))
         compared = frozenset(names) if finite else chosen
         yield Trial(kind, feed, wanted, moves, finite, compared, bool(kinds & _JUMPING))
 

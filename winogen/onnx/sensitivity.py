@@ -40,11 +40,16 @@ def outputs_of(proto: Any, names: Sequence[str], feed: Mapping[str, Any], **opti
 
 
 def moved(
-    proto: Any, names: Sequence[str], feed: Mapping[str, Any], relative: float, draws: int
+    proto: Any,
+    names: Sequence[str],
+    feed: Mapping[str, Any],
+    relative: float,
+    draws: int,
+    optimized: bool = False,
 ) -> Iterator[list[Any]]:
     """Yield the outputs when weights, steps and inputs of float32 are off by about ``relative``.
 
-    Nothing is optimized. Raises InvalidValue as `outputs_of` does.
+    ``optimized``: by onnxruntime. Raises InvalidValue as `outputs_of` does.
     """
     random = np.random.default_rng(2)
 
@@ -58,7 +63,7 @@ def moved(
         changed = _changed(proto, off)
         with np.errstate(all="ignore"):
             inputs = {name: off(np.asarray(x)) for name, x in feed.items()}
-            yield outputs_of(changed, names, inputs, optimized=False)
+            yield outputs_of(changed, names, inputs, optimized=optimized)
 
 
 def _changed(proto: Any, off: Any) -> Any:
