@@ -154,9 +154,9 @@ def test_a_net_is_measured_once(
     model = made(nets.Residual)
     clock(lost, original, folded, cut, uncut)
     first = optimize(model, x)
-    drafts, make = [], decide.Engine.draft
+    drafts, make = [], decide.Decider.draft
     monkeypatch.setattr(
-        decide.Engine, "draft", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
+        decide.Decider, "draft", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
     )
     for module, name in ((deciding, "_timed"), (wholes, "duel"), (wholes, "duel_of_wholes")):
         monkeypatch.setattr(module, name, None)

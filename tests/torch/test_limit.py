@@ -91,8 +91,8 @@ def test_a_limited_model_is_the_unlimited_one(made, now, timed, monkeypatch):
 def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, timed, monkeypatch):
     asked = []
 
-    def compiled(reading, decision, **options):
-        asked.append(options["most_error"])
+    def compiled(reading, decision):
+        asked.append(decision.options["most_error"])
         raise BuildError("enough")
 
     monkeypatch.setattr(drafting, "compiled", compiled)

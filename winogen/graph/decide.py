@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from winogen.graph import ceilings
 from winogen.graph.ceilings import Errors, accurate
@@ -36,7 +36,7 @@ _CAREFUL = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TimedPart:
     """A part of a draft that is measured beside what the framework has in its place."""
 
     key: str  # of all parts that take the same time
@@ -48,39 +48,29 @@ class Part:
     is_layer: bool = True  # one, and no segment of several
 
 
-class Way(NamedTuple):
+class DraftRequest(NamedTuple):
     """What a draft is to be like."""
 
     uncut: bool  # whether winogen computes layers that the framework computes faster
     ceiling: int  # a number of `winogen.graph.ceilings.CEILINGS`
     refused: Mapping[str, str]  # parts that computed something else -> why
-    slower: Sequence[tuple[Part, Times]] = ()  # that the framework computes faster
+    slower: Sequence[tuple[TimedPart, Times]] = ()  # that the framework computes faster
 
 
-class Made(Protocol):
+class Replacement:
     """A model with winogen's layers in it, as an adapter makes it."""
 
-    @property
-    def key(self) -> str:
-        """A name of how every layer runs."""
+    key: str  # of how every layer runs
+    is_empty: bool  # whether there is no layer to decide on
+    largest: float  # error that is predicted of a layer
+    gain = 1.0  # how many times as fast layers are, those not measured as predicted
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no layer to decide on."""
-
-    @property
-    def largest(self) -> float:
-        """The largest error that is predicted of a layer."""
-
-    @property
-    def gain(self) -> float:
-        """How many times as fast layers are, those not measured as predicted."""
-
-    def stages(self) -> Iterable[Sequence[Part]]:
+    def stages(self) -> Iterable[Sequence[TimedPart]]:
         """Parts to be measured: those that come later only where none before is slower."""
+        return ()
 
 
-M = TypeVar("M", bound=Made)
+M = TypeVar("M", bound=Replacement)
 
 
 @dataclass
@@ -88,7 +78,7 @@ class Draft(Generic[M]):
     """What may become of a model."""
 
     made: M
-    way: Way
+    way: DraftRequest
     errors: Errors | None = None  # at the output; None: they are not known
     whole: Times | None = None  # of winogen and of the framework; None: not measured
     day: str = ""  # when an earlier process measured that
@@ -127,11 +117,11 @@ class Adapter(ABC, Generic[M]):
     needs_whole = False  # whether the whole is measured, whatever time is left
 
     @abstractmethod
-    def replace(self, way: Way) -> M:
+    def replace(self, way: DraftRequest) -> M:
         """Return the model with winogen's layers, compiled as far as the limit allows."""
 
     @abstractmethod
-    def time(self, made: M, part: Part | None, earlier: float) -> Times | None:
+    def time(self, made: M, part: TimedPart | None, earlier: float) -> Times | None:
         """Return the times of a part, or of the whole, in turns; None where it does not run.
 
         ``earlier``: how many times as fast another draft is as a whole.
@@ -158,7 +148,7 @@ class _Refuted(Exception):
     """The fastest draft is not what the model computes, and others are to be made."""
 
 
-class Engine(Generic[M]):
+class Decider(Generic[M]):
     """Drafts of one model; what was measured or refused for one holds for the next."""
 
     def __init__(
@@ -257,7 +247,7 @@ class Engine(Generic[M]):
         adapter = self.adapter
 
         def made(ceiling: int) -> Draft[M]:
-            way = Way(uncut, ceiling, dict(self._refused))
+            way = DraftRequest(uncut, ceiling, dict(self._refused))
             return Draft(adapter.replace(way), way)
 
         if self._is_known:
@@ -304,7 +294,7 @@ class Engine(Generic[M]):
         if draft.way.slower and draft.errors and not self._is_known:
             self._see_errors(draft)
 
-    def _slower(self, draft: Draft[M]) -> list[tuple[Part, Times]]:
+    def _slower(self, draft: Draft[M]) -> list[tuple[TimedPart, Times]]:
         """The parts that are slower than the framework's, all that come first measured."""
         for parts in draft.made.stages():
             found = measure(
@@ -349,8 +339,8 @@ class Engine(Generic[M]):
 
 
 def measure(
-    parts: Sequence[Part], times: dict[str, Times], time: Callable[[Part], Times | None]
-) -> list[tuple[Part, Times]]:
+    parts: Sequence[TimedPart], times: dict[str, Times], time: Callable[[TimedPart], Times | None]
+) -> list[tuple[TimedPart, Times]]:
     """Measure the parts whose ``times`` are not known, by key, as far as the limit allows.
 
     Returns all with a time. Those that are worth most come first, in this list, too.
@@ -359,7 +349,7 @@ def measure(
     for part in parts:
         worth[part.key] = worth.get(part.key, 0.0) + part.worth
     ordered = sorted(parts, key=lambda part: worth[part.key], reverse=True)
-    lacking: dict[str, Part] = {}
+    lacking: dict[str, TimedPart] = {}
     for part in ordered:
         if part.key not in times:
             lacking.setdefault(part.key, part)

@@ -9,7 +9,16 @@ from typing import Any
 
 from winogen.graph import ceilings, simplify
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import LATE, Adapter, Draft, Engine, Fault, Part, Way
+from winogen.graph.decide import (
+    LATE,
+    Adapter,
+    Decider,
+    Draft,
+    DraftRequest,
+    Fault,
+    Replacement,
+    TimedPart,
+)
 from winogen.graph.measured import Memory
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
@@ -86,13 +95,11 @@ def late(layers: Sequence[str]) -> str:
     )
 
 
-class Nodes:
+class RewrittenNodes(Replacement):
     """A model with winogen's nodes in it, of which nothing else is known.
 
     ``excluded``: values that onnxruntime goes on to compute, and why.
     """
-
-    gain = 1.0  # nobody has to predict it, as the whole is always measured
 
     def __init__(
         self,
@@ -124,7 +131,7 @@ class Nodes:
         running = self.measuring.running(self.proto) if self.measuring else None
         return running.predicted if running else 0.0
 
-    def stages(self) -> Iterable[Sequence[Part]]:
+    def stages(self) -> Iterable[Sequence[TimedPart]]:
         """Layers, each alone; then nodes, which may be segments of several."""
         if self.measuring is None or self.is_empty:
             return
@@ -161,7 +168,7 @@ class Nodes:
         return late
 
 
-class Onnxruntime(Adapter[Nodes]):
+class Onnxruntime(Adapter[RewrittenNodes]):
     """A model in onnxruntime."""
 
     name, needs_whole = "onnxruntime", True
@@ -183,7 +190,7 @@ class Onnxruntime(Adapter[Nodes]):
         """Return the fastest model that computes what the original does."""
         measuring = self.measuring
         memory, numbers = (measuring.memory, measuring.numbers) if measuring else (Memory(), "")
-        engine = Engine(self, memory, numbers)
+        engine = Decider(self, memory, numbers)
         result: Rewritten = engine.described(engine.best())
         return result
 
@@ -192,7 +199,7 @@ class Onnxruntime(Adapter[Nodes]):
         """Of a run of the original; 0 where it does not run."""
         return self.measuring.seconds if self.measuring else 0.0
 
-    def replace(self, way: Way) -> Nodes:
+    def replace(self, way: DraftRequest) -> RewrittenNodes:
         """Return a rewritten model whose kernels are there."""
         late = self._late.setdefault((way.uncut, way.ceiling), {})
         settings = {**self._settings, "most_error": ceilings.CEILINGS[way.ceiling]}
@@ -202,14 +209,14 @@ class Onnxruntime(Adapter[Nodes]):
         while True:
             with working("reading the model"):
                 why = excluded | dict.fromkeys(late, LATE)
-                made = Nodes(self.model, settings, why, self.measuring)
+                made = RewrittenNodes(self.model, settings, why, self.measuring)
             with working("compiling kernels"):
                 found = made.late()
             if not found:
                 return made
             late |= found
 
-    def time(self, made: Nodes, part: Part | None, earlier: float) -> Times | None:
+    def time(self, made: RewrittenNodes, part: TimedPart | None, earlier: float) -> Times | None:
         """Return the times of winogen's nodes and of onnxruntime's."""
         if self.measuring is None:
             return None
@@ -217,7 +224,7 @@ class Onnxruntime(Adapter[Nodes]):
             return self.measuring.time(part)
         return self.measuring.whole(made.proto, earlier)
 
-    def run(self, draft: Draft[Nodes], is_known: bool) -> Fault | None:
+    def run(self, draft: Draft[RewrittenNodes], is_known: bool) -> Fault | None:
         """Compare each new node with the original's, and the whole with the original."""
         made, measuring = draft.made, self.measuring
         if made.is_empty:
@@ -230,14 +237,14 @@ class Onnxruntime(Adapter[Nodes]):
         values = [one for name in refuted for one in made.writer.within.get(name, (name,))]
         return Fault(dict.fromkeys(values, "its values differ")) if refuted else None
 
-    def run_exactly(self, draft: Draft[Nodes]) -> Errors | None:
+    def run_exactly(self, draft: Draft[RewrittenNodes]) -> Errors | None:
         """Return the errors at the output; None of what stays the original."""
         made, measuring = draft.made, self.measuring
         if measuring is None or made.is_empty or draft.left:
             return None
         return measuring.reference.errors(measuring.running(made.proto))
 
-    def describe(self, draft: Draft[Nodes], layers: Mapping[str, Times]) -> Rewritten:
+    def describe(self, draft: Draft[RewrittenNodes], layers: Mapping[str, Times]) -> Rewritten:
         """Return the rewritten model, or the original."""
         made, count = draft.made, len(self.model.graph.node)
         given_back, whole, ceiling = tuple(self._given_back), draft.whole, draft.way.ceiling
@@ -260,11 +267,11 @@ class Onnxruntime(Adapter[Nodes]):
             ceiling,
         )  # fmt: skip
 
-    def keep(self, draft: Draft[Nodes]) -> Mapping[str, str]:
+    def keep(self, draft: Draft[RewrittenNodes]) -> Mapping[str, str]:
         """Return nothing: what is made again is compared again."""
         return {}
 
-    def _predicted(self, made: Nodes, layers: Mapping[str, Times]) -> tuple[str, ...]:
+    def _predicted(self, made: RewrittenNodes, layers: Mapping[str, Times]) -> tuple[str, ...]:
         """The layers that run without a measurement, if time was up."""
         if self.measuring is None or limit().allows():
             return ()

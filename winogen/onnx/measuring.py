@@ -17,15 +17,14 @@ import numpy as np
 
 from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
-from winogen.graph.decide import Part
+from winogen.graph.decide import TimedPart
 from winogen.graph.measured import Memory, digest
-from winogen.onnx import soundness
 from winogen.onnx.library import get_library_path, planner
 from winogen.onnx.loading import first_line, require
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
 from winogen.onnx.reference import Reference, Running, started
-from winogen.onnx.soundness import alone
+from winogen.onnx.soundness import Part, alone
 from winogen.progress import working
 from winogen.tasks.duel import Times, duel, duel_of_wholes
 from winogen.tasks.turns import clock_of
@@ -108,8 +107,8 @@ class Measuring:
         return self._duel(ours, theirs, self.feed, partial(duel_of_wholes, earlier=earlier))
 
     def parts(
-        self, parts: Iterable[soundness.Part], constants: Mapping[str, Any], opsets: Sequence[Any]
-    ) -> Iterator[Part]:
+        self, parts: Iterable[Part], constants: Mapping[str, Any], opsets: Sequence[Any]
+    ) -> Iterator[TimedPart]:
         """Return those of new nodes that can be measured.
 
         ``constants``: the TensorProtos that they read, by name. ``opsets``: what their nodes mean.
@@ -125,9 +124,9 @@ class Measuring:
             known |= {tensor.name: tuple(tensor.dims) for tensor in tensors}
             key, name = digest(_kind(part.nodes, known), _kind(nodes, known)), part.outputs[0]
             subject = part, tensors, nodes, arrays, opsets
-            yield Part(key, name, "", self._products(tensors, part), subject, [name])
+            yield TimedPart(key, name, "", self._products(tensors, part), subject, [name])
 
-    def time(self, part: Part) -> Times | None:
+    def time(self, part: TimedPart) -> Times | None:
         """Return the times of a part; None where it cannot be measured."""
         if part.key in self._failed:
             return None
@@ -144,20 +143,20 @@ class Measuring:
         self._failed.add(part.key)
         return None
 
-    def _products(self, tensors: Iterable[Any], part: soundness.Part) -> float:
+    def _products(self, tensors: Iterable[Any], part: Part) -> float:
         """Multiplications of a part, about: its filters at every pixel of its outputs."""
         weights = sum(math.prod(tensor.dims) for tensor in tensors)
         sizes = [size for name in part.outputs for size in self.model.sizes.get(name, ())[2:]]
         return float(weights * math.prod(size.number for size in sizes if size.known))
 
-    def _shapes(self, part: soundness.Part) -> dict[str, tuple[int, ...]] | None:
+    def _shapes(self, part: Part) -> dict[str, tuple[int, ...]] | None:
         """The sizes of what a part reads; None where not all are known."""
         sizes = {name: self.model.sizes.get(name) for name in part.inputs}
         if any(one is None or not all(size.known for size in one) for one in sizes.values()):
             return None
         return {name: tuple(size.number for size in one) for name, one in sizes.items() if one}
 
-    def _feed(self, part: soundness.Part) -> Feed | None:
+    def _feed(self, part: Part) -> Feed | None:
         """Numbers for what a part reads; None where there are none of their types."""
         random, feed = np.random.default_rng(0), {}
         for name, shape in (self._shapes(part) or {}).items():

@@ -23,7 +23,7 @@ from winogen.graph import (
 )
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.decide import LATE, Part, measure
+from winogen.graph.decide import LATE, TimedPart, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
 from winogen.kernels.spec import KernelSpec
@@ -59,7 +59,8 @@ class Decision:
     kernels: Sequence[KernelSpec] = ()
     gain: float = 1.0  # predicted of all layers, as far as they were not measured
     is_complete: bool = False  # whether all were measured
-    parts: Sequence[Part] = ()  # layers that can be measured
+    options: Mapping[str, Any] = field(default_factory=dict)  # of all segments
+    parts: Sequence[TimedPart] = ()  # layers that can be measured
     times: dict[str, Times] = field(default_factory=dict)  # by the keys of these
     slower: Collection[str] = ()  # outputs of nodes that torch computes faster
     decided: Callable[[Collection[str]], Decision] | None = None  # see `without`
@@ -88,9 +89,9 @@ def decide(
     graph: Graph,
     shapes: Mapping[str, Shape],
     *,
-    tolerance: float | None,
-    threads: int | None,
-    memory_limit: int | None,
+    tolerance: float | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
     usual_memory: int | None = None,
     layout: str | None = None,
     most_error: float | None = None,
@@ -108,11 +109,12 @@ def decide(
     leaves no time to compile stays torch's. Most is done first for the layers that gain most.
     """
     times = {} if times is None else times
+    options = {"tolerance": tolerance, "threads": threads, "most_error": most_error}
     pieces = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
     convolutions = [node for part in pieces for node in part.convolutions]
     if not convolutions:
-        return Decision("NHWC", set(), ())
+        return Decision("NHWC", set(), (), options=options)
     sized = [(part, [shapes[name] for name in part.inputs]) for part in pieces]
     settings = Segment(
         pieces[0], tolerance=tolerance, threads=count, most_error=most_error
@@ -146,7 +148,7 @@ def decide(
         if not ready.issuperset(Planned.specs_of(*plans[node.output]))
     }
     parts = [
-        Part(
+        TimedPart(
             key,
             node.output,
             node.label or node.output,
@@ -188,6 +190,7 @@ def decide(
             [spec for spec in specs if spec in ready],
             _gain(rows, saved, [node.output for node in convolutions]),
             times.keys() >= set(keys),
+            options,
             parts,
             times,
             slower,
@@ -251,7 +254,7 @@ def _choice(planned: Planned, number: int) -> Choice:
     return planned.choices[number].ways[0].candidate.choice
 
 
-def time(part: Part) -> Times:
+def time(part: TimedPart) -> Times:
     """Return the seconds of a layer alone by winogen and by torch."""
     return _timed(*part.subject)
 

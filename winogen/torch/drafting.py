@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -16,7 +16,15 @@ from torch import fx, nn
 
 from winogen.graph import Graph, ceilings, simplify
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import Adapter, Draft, Engine, Fault, Part, Way
+from winogen.graph.decide import (
+    Adapter,
+    Decider,
+    Draft,
+    DraftRequest,
+    Fault,
+    Replacement,
+    TimedPart,
+)
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory
 from winogen.progress import working
@@ -44,37 +52,22 @@ _LONG_PROOF = 3.0
 _FOLDED = "channels last, normalizations folded"
 
 
-@dataclass(frozen=True)
-class Segments:
+class Segments(Replacement):
     """Segments in place of the layers of a model."""
 
-    reading: Reading
-    body: fx.GraphModule
-    decision: Decision
+    def __init__(self, reading: Reading, body: fx.GraphModule, decision: Decision):
+        self.reading, self.body, self.decision = reading, body, decision
+        self.key, self.is_empty = decision.digest, not decision.rows
+        self.largest = max((row.error or 0.0 for row in decision.rows), default=0.0)
 
-    @property
-    def key(self) -> str:
-        """A name of how every layer runs."""
-        return self.decision.digest
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no layer to decide on."""
-        return not self.decision.rows
-
-    @property
-    def largest(self) -> float:
-        """The largest error that is predicted of a layer."""
-        return max((row.error or 0.0 for row in self.decision.rows), default=0.0)
+    def stages(self) -> Iterable[Sequence[TimedPart]]:
+        """All layers that winogen has a kernel for; then what their times say."""
+        yield self.decision.parts
 
     @property
     def gain(self) -> float:
         """How many times as fast layers are, those not measured as predicted."""
         return self.decision.again().gain
-
-    def stages(self) -> Iterable[Collection[Part]]:
-        """All layers that winogen has a kernel for."""
-        yield self.decision.parts
 
 
 class Torch(Adapter[Segments]):
@@ -102,17 +95,17 @@ class Torch(Adapter[Segments]):
         self._theirs: dict[str, Optimized] = {}
         self.memory = Memory(trace.module.code, *facts_of(model, calls, exclude, options))
         self._facts: Mapping[str, str] = {}
-        self._latest: tuple[Way, Segments] | None = None  # nothing slower left out
+        self._latest: tuple[DraftRequest, Segments] | None = None  # nothing slower left out
 
-    def engine(self, numbers: str, facts: Mapping[str, str] | None = None) -> Engine[Segments]:
+    def engine(self, numbers: str, facts: Mapping[str, str] | None = None) -> Decider[Segments]:
         """Return what decides; ``facts``: by what to make a draft again, if that is known."""
         names = [n.target for n in self.trace.module.graph.nodes if n.op == "get_attr"]
         constants = [attrgetter(name)(self.trace.module) for name in names]
         known = self.memory.known
         self._facts = facts or (known.facts if known else {})
-        return Engine(self, self.memory, numbers and digest_of(numbers, constants), self._facts)
+        return Decider(self, self.memory, numbers and digest_of(numbers, constants), self._facts)
 
-    def replace(self, way: Way) -> Segments:
+    def replace(self, way: DraftRequest) -> Segments:
         """Return segments in place of layers."""
         asked = way._replace(slower=())
         with restored(self.model):
@@ -122,14 +115,22 @@ class Torch(Adapter[Segments]):
                     return self._excluded(node) or way.refused.get(node.name, "")
 
                 reading = read(self.trace.module, exclude=why_torch)
-                self._latest = asked, Segments(reading, *self._compiled(reading, way.ceiling))
+                decision = decided(
+                    reading,
+                    layout=self._facts.get("layout"),
+                    most_error=ceilings.CEILINGS[way.ceiling],
+                    times=self.memory.times,
+                    **self.options,
+                )
+                made = Segments(reading, compiled(reading, decision), decision)
+                self._latest = asked, made
             made = self._latest[1]
             if not way.slower:
                 return made
             decision = made.decision.without([part.name for part, _ in way.slower])
-            return Segments(made.reading, *self._compiled(made.reading, way.ceiling, decision))
+            return Segments(made.reading, compiled(made.reading, decision), decision)
 
-    def time(self, made: Segments, part: Part | None, earlier: float) -> Times | None:
+    def time(self, made: Segments, part: TimedPart | None, earlier: float) -> Times | None:
         """Return the times of a layer, or of the whole, whose rival is the best that torch does."""
         if part is not None:
             return deciding.time(part)
@@ -213,18 +214,6 @@ class Torch(Adapter[Segments]):
         with restored(self.model), working("checking layers"), confined(body, decision.kernels):
             return unproven(self.trace.module, made.reading, body, decision, cases)
 
-    def _compiled(
-        self, reading: Reading, ceiling: int, decision: Decision | None = None
-    ) -> tuple[fx.GraphModule, Decision]:
-        return compiled(
-            reading,
-            decision,
-            layout=self._facts.get("layout"),
-            most_error=ceilings.CEILINGS[ceiling],
-            times=self.memory.times,
-            **self.options,
-        )
-
     def _different(self, made: Optimized, errors: float, kernels: Collection[Any] = ()) -> str:
         assert made.winogen_fast is not None
         fast = made.winogen_fast
@@ -300,50 +289,25 @@ def folded(reading: Reading) -> fx.GraphModule:
 
 
 def measured(reading: Reading) -> tuple[fx.GraphModule, Decision]:
-    """Return what `compiled` does, without the layers that torch computes faster."""
-    body, decision = compiled(reading)
-    found = decision.measured()
-    return (body if found.excluded == decision.excluded else compiled(reading, found)[0]), found
+    """Return the module of a reading without the layers that torch computes faster."""
+    decision = decided(reading).measured()
+    return compiled(reading, decision), decision
 
 
-def compiled(
-    reading: Reading,
-    decision: Decision | None = None,
-    *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    layout: str | None = None,
-    most_error: float | None = None,
-    times: dict[str, Times] | None = None,
-) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, its kernels compiled, and what was decided, if not before.
-
-    ``layout`` None is the one that is predicted to be faster. ``times`` keeps what was measured,
-    for a reading of the same model.
-    """
+def decided(reading: Reading, **options: Any) -> Decision:
+    """Return what `winogen.torch.deciding.decide` says of a reading; its kernels are compiled."""
     graph = simplify(reading.graph)
     usual = MEMORY * sum(node.op.weight_bytes for node in graph.nodes)
-    decision = decision or decide(
-        graph,
-        reading.shapes,
-        tolerance=tolerance,
-        threads=threads,
-        memory_limit=memory_limit,
-        usual_memory=usual,
-        layout=layout,
-        most_error=most_error,
-        times=times,
-    )
+    return decide(graph, reading.shapes, usual_memory=usual, **options)
+
+
+def compiled(reading: Reading, decision: Decision) -> fx.GraphModule:
+    """Return the module of a reading."""
 
     def segment(part: Graph) -> SegmentModule:
         return SegmentModule(
-            part,
-            tolerance=tolerance,
-            threads=threads,
-            layout=decision.layout,
-            memory_limit=decision.share(part),
-            most_error=most_error,
+            part, layout=decision.layout, memory_limit=decision.share(part), **decision.options
         )
 
-    return build(reading, graph, decision.excluded, segment, decision.layout), decision
+    graph = simplify(reading.graph)
+    return build(reading, graph, decision.excluded, segment, decision.layout)
