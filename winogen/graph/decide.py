@@ -295,13 +295,18 @@ class Decider(Generic[M]):
             self._see_errors(draft)
 
     def _slower(self, draft: Draft[M]) -> list[tuple[TimedPart, Times]]:
-        """The parts that are slower than the framework's, all that come first measured."""
+        """The parts that are slower than the framework's, all that come first measured.
+
+        Those that the framework computes by now are among the parts of some adapters.
+        """
+        left = {part.name for part, _ in draft.way.slower}
         for parts in draft.made.stages():
             found = measure(
                 parts, self.memory.times, lambda part: self.adapter.time(draft.made, part, 0.0)
             )
             self._layers |= {part.name: times for part, times in found if part.is_layer}
-            slower = [(part, times) for part, times in found if times.is_lost]
+            lost = [(part, times) for part, times in found if times.is_lost]
+            slower = [(part, times) for part, times in lost if part.name not in left]
             if slower or draft.way.uncut:
                 return slower
         return []

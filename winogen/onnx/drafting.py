@@ -121,12 +121,12 @@ class RewrittenNodes(Replacement):
         self.labels = {node.output: node.label for node in self.graph.convolutions}
 
     @cached_property
-    def key(self) -> str:
+    def key(self) -> str:  # type: ignore[override]
         """A name of how every layer runs."""
         return repr([node.SerializeToString(deterministic=True) for node in self.proto.graph.node])
 
     @property
-    def largest(self) -> float:
+    def largest(self) -> float:  # type: ignore[override]
         """The largest error that is predicted of a layer."""
         running = self.measuring.running(self.proto) if self.measuring else None
         return running.predicted if running else 0.0
@@ -195,7 +195,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         return result
 
     @cached_property
-    def seconds(self) -> float:
+    def seconds(self) -> float:  # type: ignore[override]
         """Of a run of the original; 0 where it does not run."""
         return self.measuring.seconds if self.measuring else 0.0
 

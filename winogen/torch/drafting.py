@@ -65,7 +65,7 @@ class Segments(Replacement):
         yield self.decision.parts
 
     @property
-    def gain(self) -> float:
+    def gain(self) -> float:  # type: ignore[override]
         """How many times as fast layers are, those not measured as predicted."""
         return self.decision.again().gain
 
