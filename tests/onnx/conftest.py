@@ -54,6 +54,7 @@ def clock(monkeypatch):
     ``clock(parts, whole)``: of layers and segments, winogen's and onnxruntime's; of whole models.
     Those that are in neither are twice as fast by winogen.
     """
+    from winogen.graph import decide
     from winogen.onnx import measuring
     from winogen.tasks import duel
 
@@ -65,7 +66,7 @@ def clock(monkeypatch):
         def of_whole(ours, theirs, clock, earlier):
             return duel.Times(*(whole or (1.0, 2.0)))
 
-        for module in (measuring, duel):
+        for module in (decide, measuring, duel):
             monkeypatch.setattr(module, "is_every_layer", lambda: False)
         monkeypatch.setattr(measuring, "duel", of_part)
         monkeypatch.setattr(measuring, "duel_of_wholes", of_whole)

@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import winogen.onnx
-from winogen.graph import ceilings, measured
+from winogen.graph import ceilings, decide, measured
 from winogen.onnx import answers, measuring, reference
 from winogen.onnx.loading import evaluator
 from winogen.onnx.measuring import Measuring, Unmeasured
@@ -63,7 +63,7 @@ def test_a_slower_layer_is_kept_where_the_whole_is_faster_with_it(clock, session
     net, model = chain()
     clock({"v3": SLOWER})
 
-    def whole(self, proto):
+    def whole(self, proto, earlier):
         return Times(float(len(outputs(proto))), 3.0)
 
     monkeypatch.setattr(Measuring, "whole", whole)
@@ -122,8 +122,8 @@ def test_real_times(monkeypatch, library):
     monkeypatch.setattr(
         measuring, "duel_of_wholes", lambda *given, earlier: duel.duel(*given, seconds=(0.0,))
     )
-    for name in ("winogen.onnx.measuring", "winogen.tasks.duel"):
-        monkeypatch.setattr(f"{name}.is_every_layer", lambda: False)
+    for name in ("graph.decide", "onnx.measuring", "tasks.duel"):
+        monkeypatch.setattr(f"winogen.{name}.is_every_layer", lambda: False)
     _, model = chain(channels=(4, 6, 4))
     result = rewrite(model, threads=1)
     assert {"v1", "v3"} == result.layers.keys()
@@ -284,7 +284,7 @@ def test_time_is_limited(clock, library, monkeypatch):
     """Layers that nobody measured stay winogen's; the whole decides."""
     _, model = chain()
     clock({"v3": SLOWER}, SLOWER)
-    monkeypatch.setattr(measuring, "_MOST", -1.0)
+    monkeypatch.setattr(decide, "measure", lambda *given: [])
     result = rewrite(model)
     assert not result.layers and result.is_original and result.whole == SLOWER
 

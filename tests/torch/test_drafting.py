@@ -15,8 +15,8 @@ from graph import torch_nets as nets  # noqa: E402
 from optimized import inside, made, same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 
-from winogen.graph import Conv, ceilings, measured, segment  # noqa: E402
-from winogen.tasks import duel, limit  # noqa: E402
+from winogen.graph import Conv, ceilings, decide, measured, segment  # noqa: E402
+from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.toolchain import cache_dir  # noqa: E402
 from winogen.torch import deciding, drafting, known, optimize, report, wholes  # noqa: E402
@@ -50,7 +50,7 @@ def clock(monkeypatch):
     def set_times(lost, original, folded, cut, uncut=None):
         turns = itertools.chain([Times(2.0, 1.0)] * lost, itertools.repeat(Times(1.0, 2.0)))
         monkeypatch.setattr(deciding, "_timed", lambda *layer: next(turns))
-        for module in (duel, drafting):
+        for module in (duel, decide):
             monkeypatch.setattr(module, "is_every_layer", lambda: False)
         wholes_of_ours = iter((cut, uncut))
 
@@ -154,9 +154,9 @@ def test_a_net_is_measured_once(
     model = made(nets.Residual)
     clock(lost, original, folded, cut, uncut)
     first = optimize(model, x)
-    drafts, make = [], drafting.Drafts.made
+    drafts, make = [], decide.Decider.draft
     monkeypatch.setattr(
-        drafting.Drafts, "made", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
+        decide.Decider, "draft", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
     )
     for module, name in ((deciding, "_timed"), (wholes, "duel"), (wholes, "duel_of_wholes")):
         monkeypatch.setattr(module, name, None)
@@ -294,12 +294,8 @@ def test_what_was_not_measured_is_by_the_next_process(
     """Each layer that an earlier one had no time for."""
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
-    late = limit.Limit(600.0)
-    monkeypatch.setattr(late, "allows", lambda seconds=0.0: False)
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "limit", lambda: late)
-        every = deciding.compile_all
-        patch.setattr(deciding, "compile_all", lambda specs, *rest, **by: every(specs))
+        patch.setattr(decide, "measure", lambda *given: [])
         first = optimize(model, x, seconds=None)
     assert {row.measured for row in report(first).rows} == {None} and report(first).whole
     clock(0, original=4.0, folded=5.0, cut=2.0)

@@ -8,7 +8,7 @@ from torch import nn  # noqa: E402
 
 import winogen.torch  # noqa: E402
 from winogen.errors import BuildError, InvalidType, InvalidValue  # noqa: E402
-from winogen.graph import compiling  # noqa: E402
+from winogen.graph import compiling, decide  # noqa: E402
 from winogen.tasks import limit  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
@@ -22,7 +22,7 @@ def now(monkeypatch):
     """The clock of limits, in a list; nothing is kept of other runs."""
     seconds = [0.0]
     monkeypatch.setattr(limit, "clock", lambda: seconds[0])
-    monkeypatch.setattr(drafting, "_CAREFUL", 0)  # whose kernels are at hand
+    monkeypatch.setattr(decide, "_CAREFUL", 0)  # whose kernels are at hand
     monkeypatch.setenv("WINOGEN_WISDOM", "0")
     return seconds
 
@@ -80,7 +80,7 @@ def test_what_the_limit_leaves_no_time_for_is_what_gains_least(made, now, timed)
 
 
 def test_a_limited_model_is_the_unlimited_one(made, now, timed, monkeypatch):
-    monkeypatch.setattr(drafting, "_RELIABLE", 0.0)
+    monkeypatch.setattr(decide, "_RELIABLE", 0.0)
     with every_layer():
         whole = optimize(*made[:2])
     fast = optimize(*made[:2], seconds=15)
@@ -91,12 +91,12 @@ def test_a_limited_model_is_the_unlimited_one(made, now, timed, monkeypatch):
 def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, timed, monkeypatch):
     asked = []
 
-    def compiled(reading, decision, **options):
-        asked.append(options["most_error"])
+    def compiled(reading, decision):
+        asked.append(decision.options["most_error"])
         raise BuildError("enough")
 
     monkeypatch.setattr(drafting, "compiled", compiled)
-    monkeypatch.setattr(drafting, "_CAREFUL", 1)
+    monkeypatch.setattr(decide, "_CAREFUL", 1)
     for seconds in (0, 1e6):
         with pytest.raises(BuildError, match="enough"):
             optimize(*made[:2], seconds=seconds)
@@ -104,7 +104,7 @@ def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, 
 
 
 def test_too_small_a_prediction_leaves_the_model_to_torch(made, now, timed, monkeypatch):
-    monkeypatch.setattr(drafting, "_RELIABLE", 1e9)
+    monkeypatch.setattr(decide, "_RELIABLE", 1e9)
     fast = optimize(*made[:2], seconds=0)
     assert {row.runs for row in report(fast).rows} == {"torch"}
     assert "too small to rely on" in str(report(fast)) and close(fast, made)
@@ -115,7 +115,7 @@ def test_a_layer_without_a_kernel_in_time_stays_torchs(made, now, timed, monkeyp
         return set(list(specs)[1:]) if limit.seconds is not None else set(specs)
 
     monkeypatch.setattr(deciding, "compile_all", none_of_the_largest)
-    monkeypatch.setattr(drafting, "_RELIABLE", 0.0)
+    monkeypatch.setattr(decide, "_RELIABLE", 0.0)
     fast = optimize(*made[:2], seconds=0)
     late = [row for row in report(fast).rows if row.runs == "torch"]
     assert late and {row.why for row in late} == {"no time was left to compile its kernel"}

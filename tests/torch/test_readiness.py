@@ -11,10 +11,10 @@ from conv.conftest import quick_kernels  # noqa: E402, F401
 from optimized import same, segments  # noqa: E402
 from torch import nn  # noqa: E402
 
-from winogen.graph import later  # noqa: E402
+from winogen.graph import decide, later  # noqa: E402
 from winogen.tasks import idle  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
-from winogen.torch import drafting, optimize, readiness  # noqa: E402
+from winogen.torch import optimize, readiness  # noqa: E402
 from winogen.torch.readiness import Readiness, _key  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 from winogen.torch.wholes import Rivals  # noqa: E402
@@ -67,7 +67,7 @@ def test_a_whole_is_measured_with_its_kernels(model, asked, monkeypatch):
         ran.append(module)
         return forward(module, *inputs)
 
-    def measured(rivals, ours):
+    def measured(rivals, ours, earlier):
         ran.clear()
         with torch.inference_mode():
             ours(x)
@@ -76,7 +76,7 @@ def test_a_whole_is_measured_with_its_kernels(model, asked, monkeypatch):
 
     monkeypatch.setattr(SegmentModule, "forward", noted)
     monkeypatch.setattr(Rivals, "measured", measured)
-    monkeypatch.setattr(drafting, "is_every_layer", lambda: False)
+    monkeypatch.setattr(decide, "is_every_layer", lambda: False)
     assert segments(optimize(model, x)) and ran
 
 

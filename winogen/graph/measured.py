@@ -33,7 +33,7 @@ from winogen.toolchain.machine_file import now
 
 T = TypeVar("T")
 
-_FORMAT = 2  # of what is kept
+_FORMAT = 3  # of what is kept
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Memory:
     """What is known of one net, ``known``, and all ``times`` by digest, those of this process too.
 
     ``facts``: all that the times depend on, but for winogen, the compiler and the machine. Their
-    texts are the same in every process.
+    texts are the same in every process. Without any nothing is known or kept.
     """
 
     def __init__(self, *facts: object) -> None:
-        self._key = key_of("net", *facts)
+        self._key = key_of("net", *facts) if facts else None
         self._watch = watch()
         self.known = _known(self._key)
         self.times: dict[str, Times] = dict(self.known.times) if self.known else {}

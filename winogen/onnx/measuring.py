@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
-from winogen.graph.later import waiting
+from winogen.graph.decide import TimedPart
 from winogen.graph.measured import Memory, digest
 from winogen.onnx.library import get_library_path, planner
 from winogen.onnx.loading import first_line, require
@@ -25,14 +25,10 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
 from winogen.onnx.reference import Reference, Running, started
 from winogen.onnx.soundness import Part, alone
-from winogen.progress import counting, working
+from winogen.progress import working
 from winogen.tasks.duel import Times, duel, duel_of_wholes
-from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.testing import is_every_layer
-
-# Seconds for all parts of a model, about, after which the rest are not measured.
-_MOST = 120.0
 
 
 class Unmeasured(Exception):
@@ -40,7 +36,7 @@ class Unmeasured(Exception):
 
 
 class Measuring:
-    """Measures what becomes of one model, in several ways perhaps; what was measured is kept.
+    """Measures what becomes of one model.
 
     Sizes are the model's and its `fixed` sizes, with a batch of 1 where it is open. ``memory`` is
     what earlier processes found. Raises Unmeasured.
@@ -66,13 +62,8 @@ class Measuring:
             (threads, tolerance),
         )
         self.numbers = _numbers(model.proto)
-        facts = self.memory.known.facts if self.memory.known else {}
-        # What an earlier process found of the same net with the same numbers.
-        self.facts = facts if facts.get("numbers") == self.numbers else {}
-        self._kept: dict[str, Times | None] = {}
+        self._failed: set[str] = set()  # keys of parts that cannot be measured
         self._latest: tuple[Any, Running | None] | None = None
-        self._gain = 0.0  # of the best whole so far
-        self._left = _MOST
 
     @cached_property
     def seconds(self) -> float:
@@ -105,106 +96,86 @@ class Measuring:
             return {}
         return dict(planner().late)
 
-    def whole(self, proto: Any) -> Times | None:
-        """Return the times of a rewritten model and of the original; None if one does not run."""
-        key = digest("whole", _texts(proto))
+    def whole(self, proto: Any, earlier: float = 0.0) -> Times | None:
+        """Return the times of a rewritten model and of the original; None if one does not run.
 
-        def measured() -> Times | None:
-            ours, theirs = self.running(proto), self.reference.original
-            if ours is None or theirs is None:
-                return None
-            measure = partial(duel_of_wholes, earlier=self._gain)
-            return self._duel(ours.session, theirs.session, self.feed, measure)
-
-        times = self._once(key, measured)
-        self._gain = max(self._gain, times.gain if times else 0.0)
-        return times
+        ``earlier``: the gain of another that was made of the same, if there is one.
+        """
+        ours, theirs = self.running(proto), self.reference.original
+        if ours is None or theirs is None:
+            return None
+        return self._duel(ours, theirs, self.feed, partial(duel_of_wholes, earlier=earlier))
 
     def parts(
-        self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
-    ) -> dict[str, Times]:
-        """Return the times of parts by their first outputs, of all that can be measured.
+        self, parts: Iterable[Part], constants: Mapping[str, Any], opsets: Sequence[Any]
+    ) -> Iterator[TimedPart]:
+        """Return those of new nodes that can be measured.
 
         ``constants``: the TensorProtos that they read, by name. ``opsets``: what their nodes mean.
-        The largest come first: the limit of seconds may end before the last.
         """
-        measured = {}
-        ordered = sorted(parts, key=partial(self._products, constants), reverse=True)
-        with counting("measuring layers") as step:
-            for place, part in enumerate(ordered):
-                step(place, len(parts), part.nodes[0].name)
-                times = self._part(part, constants, list(opsets))
-                if times is not None:
-                    measured[part.outputs[0]] = times
-        return measured
+        for part in parts:
+            shapes, originals = self._shapes(part), part.originals(self.model)
+            if shapes is None or originals is None:
+                continue
+            nodes, arrays = originals
+            read = {name for node in part.nodes for name in node.input}
+            tensors = [tensor for name, tensor in constants.items() if name in read]
+            known = shapes | {name: array.shape for name, array in arrays.items()}
+            known |= {tensor.name: tuple(tensor.dims) for tensor in tensors}
+            key, name = digest(_kind(part.nodes, known), _kind(nodes, known)), part.outputs[0]
+            subject = part, tensors, nodes, arrays, opsets
+            yield TimedPart(key, name, "", self._products(tensors, part), subject, [name])
 
-    def _part(self, part: Part, constants: Mapping[str, Any], opsets: list[Any]) -> Times | None:
-        """The times of a part, or of another like it; None where they cannot be measured."""
-        feed, originals = self._feed(part), part.originals(self.model)
-        if feed is None or originals is None:
+    def time(self, part: TimedPart) -> Times | None:
+        """Return the times of a part; None where it cannot be measured."""
+        if part.key in self._failed:
             return None
-        nodes, arrays = originals
-        read = {name for node in part.nodes for name in node.input}
-        tensors = [tensor for name, tensor in constants.items() if name in read]
-        shapes = {name: x.shape for name, x in (feed | arrays).items()}
-        shapes |= {tensor.name: tuple(tensor.dims) for tensor in tensors}
-        key = digest(_kind(part.nodes, shapes), _kind(nodes, shapes))
-
-        def measured() -> Times | None:
-            to_tensor = self.model.onnx.numpy_helper.from_array
-            theirs = [to_tensor(array, name) for name, array in arrays.items()]
-            threads = self.threads or 0
-            rest = part.outputs, opsets, self.model.proto.ir_version, True
-            ours = started(alone(part.nodes, tensors, feed, *rest), feed, threads, self.library)
+        ours, tensors, nodes, arrays, opsets = part.subject
+        feed, threads = self._feed(ours), self.threads or 0
+        to_tensor = self.model.onnx.numpy_helper.from_array
+        theirs = [to_tensor(array, name) for name, array in arrays.items()]
+        rest = ours.outputs, opsets, self.model.proto.ir_version, True
+        if feed is not None:
+            one = started(alone(ours.nodes, tensors, feed, *rest), feed, threads, self.library)
             other = started(alone(nodes, theirs, feed, *rest), feed, threads)
-            if ours is None or other is None:
-                return None
-            return self._duel(ours.session, other.session, feed, duel)
+            if one is not None and other is not None:
+                return self._duel(one, other, feed, duel)
+        self._failed.add(part.key)
+        return None
 
-        known = key in self._kept or key in self.memory.times
-        if not known and (self._left < 0 or not limit().allows()):
-            return None
-        return self._once(key, measured)
-
-    def _products(self, constants: Mapping[str, Any], part: Part) -> float:
+    def _products(self, tensors: Iterable[Any], part: Part) -> float:
         """Multiplications of a part, about: its filters at every pixel of its outputs."""
-        read = {name for node in part.nodes for name in node.input}
-        weights = sum(math.prod(constants[name].dims) for name in read if name in constants)
+        weights = sum(math.prod(tensor.dims) for tensor in tensors)
         sizes = [size for name in part.outputs for size in self.model.sizes.get(name, ())[2:]]
-        return weights * math.prod(size.number for size in sizes if size.known)
+        return float(weights * math.prod(size.number for size in sizes if size.known))
 
-    def _once(self, key: str, measure: Callable[[], Times | None]) -> Times | None:
-        """Return what ``measure`` returns, or returned under this key."""
-        if key not in self._kept:
-            self._kept[key] = self.memory.times.get(key) or measure()
-        times = self._kept[key]
-        if times:
-            self.memory.times[key] = times
-        return times
+    def _shapes(self, part: Part) -> dict[str, tuple[int, ...]] | None:
+        """The sizes of what a part reads; None where not all are known."""
+        sizes = {name: self.model.sizes.get(name) for name in part.inputs}
+        if any(one is None or not all(size.known for size in one) for one in sizes.values()):
+            return None
+        return {name: tuple(size.number for size in one) for name, one in sizes.items() if one}
 
     def _feed(self, part: Part) -> Feed | None:
-        """Numbers for what a part reads; None where their types or sizes are not known."""
+        """Numbers for what a part reads; None where there are none of their types."""
         random, feed = np.random.default_rng(0), {}
-        for name in part.inputs:
-            sizes, kind = self.model.sizes.get(name), self.model.kind(name)
-            if sizes is None or not kind or not all(size.known for size in sizes):
+        for name, shape in (self._shapes(part) or {}).items():
+            kind = self.model.kind(name)
+            if not kind:
                 return None
             dtype = np.dtype(self.model.onnx.helper.tensor_dtype_to_np_dtype(kind))
-            shape = tuple(size.number for size in sizes)
             try:
                 feed[name] = numbers_of(random, dtype, shape, True)
             except TypeError:
                 return None
         return feed
 
-    def _duel(self, ours: Any, theirs: Any, feed: Feed, measure: Callable[..., Times]) -> Times:
+    def _duel(
+        self, ours: Running, theirs: Running, feed: Feed, measure: Callable[..., Times]
+    ) -> Times:
         """The times of two sessions."""
-        begin = time.monotonic()
-        mine, other = (partial(session.run, None, feed) for session in (ours, theirs))
-        with waiting():  # else nodes would be the original until kernels are there
-            times = measure(mine, other, clock_of(self.threads or 0))
-        self._left -= time.monotonic() - begin
-        return times
+        mine, other = (partial(one.session.run, None, feed) for one in (ours, theirs))
+        return measure(mine, other, clock_of(self.threads or 0))
 
 
 def _texts(proto: Any) -> list[bytes]:

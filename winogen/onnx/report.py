@@ -19,13 +19,14 @@ from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
+from winogen.onnx.drafting import late
 from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
 from winogen.onnx.padding import same
 from winogen.onnx.probes import sized
 from winogen.onnx.reading import Reading, read
-from winogen.onnx.rewrite import late, rewrite
+from winogen.onnx.rewrite import rewrite
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import checked
 from winogen.toolchain import host_target

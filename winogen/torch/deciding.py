@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from winogen.graph import (
 )
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
+from winogen.graph.decide import LATE, TimedPart, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
 from winogen.kernels.spec import KernelSpec
@@ -50,7 +51,6 @@ class Decision:
     rows: tuple[Row, ...]
     packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
     limit: int | None = None  # of bytes of packed filters, 0 for as little as they can
-    lost: bool = False  # whether torch is faster in some layers
     weight_bytes: int = 0
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
     budgets: tuple[Budget, ...] = ()
@@ -59,7 +59,11 @@ class Decision:
     kernels: Sequence[KernelSpec] = ()
     gain: float = 1.0  # predicted of all layers, as far as they were not measured
     is_complete: bool = False  # whether all were measured
-    decided: Callable[[], Decision] | None = None  # see `measured`
+    options: Mapping[str, Any] = field(default_factory=dict)  # of all segments
+    parts: Sequence[TimedPart] = ()  # layers that can be measured
+    times: dict[str, Times] = field(default_factory=dict)  # by the keys of these
+    slower: Collection[str] = ()  # outputs of nodes that torch computes faster
+    decided: Callable[[Collection[str]], Decision] | None = None  # see `without`
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -67,45 +71,53 @@ class Decision:
             return self.limit
         return sum(self.packed.get(node.output, 0) for node in part.nodes)
 
+    def without(self, slower: Collection[str]) -> Decision:
+        """Return what is decided where torch computes some layers faster."""
+        return self.decided(slower) if self.decided else self
+
+    def again(self) -> Decision:
+        """Return the same with the times that are known by now."""
+        return self.without(self.slower)
+
     def measured(self) -> Decision:
-        """Measure the layers that were not, and return what is decided then."""
-        return self.decided() if self.decided else self
+        """Measure the layers that were not, and leave to torch what it computes faster."""
+        found = measure(self.parts, self.times, time)
+        return self.without({part.name for part, times in found if times.is_lost})
 
 
 def decide(
     graph: Graph,
     shapes: Mapping[str, Shape],
     *,
-    tolerance: float | None,
-    threads: int | None,
-    memory_limit: int | None,
+    tolerance: float | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
     usual_memory: int | None = None,
     layout: str | None = None,
     most_error: float | None = None,
     times: dict[str, Times] | None = None,
-    uncut: bool = False,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
     little as they can. ``times`` keeps what was measured, for a graph that is decided on again, by
-    the digest of a layer and how it runs.
-    ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
-    a progress bar. Nothing is measured before `Decision.measured`.
+    the digest of a layer and how it runs. Compiles the kernels that may be needed, with a progress
+    bar. Nothing is measured before `Decision.measured`.
 
     What the limit of seconds leaves no time to measure runs by winogen, as predicted, and what it
     leaves no time to compile stays torch's. Most is done first for the layers that gain most.
     """
     times = {} if times is None else times
-    parts = [piece.graph for piece in cut(graph) if piece.ours]
+    options = {"tolerance": tolerance, "threads": threads, "most_error": most_error}
+    pieces = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
-    convolutions = [node for part in parts for node in part.convolutions]
+    convolutions = [node for part in pieces for node in part.convolutions]
     if not convolutions:
-        return Decision("NHWC", set(), ())
-    sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
+        return Decision("NHWC", set(), (), options=options)
+    sized = [(part, [shapes[name] for name in part.inputs]) for part in pieces]
     settings = Segment(
-        parts[0], tolerance=tolerance, threads=count, most_error=most_error
+        pieces[0], tolerance=tolerance, threads=count, most_error=most_error
     ).settings()
     with working("planning"):
         if layout is None:
@@ -135,25 +147,20 @@ def decide(
         for node in convolutions
         if not ready.issuperset(Planned.specs_of(*plans[node.output]))
     }
-    alike: dict[str, list[Node]] = {}  # layers that take the same time
-    for node, key in zip(convolutions, keys):
-        if key not in times and node.output not in lacking:
-            alike.setdefault(key, []).append(node)
+    parts = [
+        TimedPart(
+            key,
+            node.output,
+            node.label or node.output,
+            saved[node.output],
+            (node, *plans[node.output]),
+            (node.output,),
+        )
+        for node, key in zip(convolutions, keys)
+        if node.output not in lacking
+    ]
 
-    def worth(key: str) -> float:
-        return sum(saved[node.output] for node in alike[key])
-
-    def measured() -> Decision:
-        with counting("measuring layers") as step:
-            for number, key in enumerate(sorted(alike, key=worth, reverse=True)):
-                node = alike[key][0]
-                step(number, len(alike), node.label or node.output)
-                if not limit().allows():
-                    break
-                times[key] = _timed(node, *plans[node.output])
-        return decided()
-
-    def decided() -> Decision:
+    def decided(slower: Collection[str]) -> Decision:
         packed: dict[str, int] = {}
         allowed: dict[str, float] = {}
         excluded, rows = set(), []
@@ -162,8 +169,8 @@ def decide(
             allowed[node.output] = tolerance or LIKELY * (row.error or 0.0)
             if node.output in lacking:
                 excluded.add(node.output)
-                row = row.left_to_torch("no time was left to compile its kernel")
-            elif key in times and times[key].is_lost and not uncut:
+                row = row.left_to_torch(LATE)
+            elif node.output in slower:
                 excluded.add(node.output)
                 row = row.left_to_torch("torch is faster")
             else:
@@ -175,7 +182,6 @@ def decide(
             tuple(rows),
             packed,
             memory_limit,
-            any(times[key].is_lost for key in keys if key in times),
             weights,
             allowed,
             budgets,
@@ -184,10 +190,14 @@ def decide(
             [spec for spec in specs if spec in ready],
             _gain(rows, saved, [node.output for node in convolutions]),
             times.keys() >= set(keys),
-            measured,
+            options,
+            parts,
+            times,
+            slower,
+            decided,
         )
 
-    return decided()
+    return decided(())
 
 
 def _saved(planned: Planned, number: int) -> float:
@@ -242,6 +252,11 @@ def _chosen(planned: Planned, number: int) -> tuple:
 
 def _choice(planned: Planned, number: int) -> Choice:
     return planned.choices[number].ways[0].candidate.choice
+
+
+def time(part: TimedPart) -> Times:
+    """Return the seconds of a layer alone by winogen and by torch."""
+    return _timed(*part.subject)
 
 
 def _timed(node: Node, planned: Planned, number: int) -> Times:

@@ -13,7 +13,7 @@ from winogen import resources
 from winogen.graph import measured
 from winogen.torch.calling import Calls
 from winogen.torch.cases import Witness
-from winogen.torch.drafting import Draft, facts_of, numbers_of
+from winogen.torch.drafting import facts_of, numbers_of
 
 # Whose code results follow from, beside what `winogen.graph.measured` knows of.
 _CODE = ("torch", "graph", "conv", "rounding")
@@ -66,14 +66,14 @@ class Known:
                 return Proof(facts, str(kept["compared"]), *said)
         return None
 
-    def keep(self, witness: Witness, draft: Draft) -> None:
-        """Keep by what to make a draft again that was compared with this model."""
-        if draft.facts is not None:
+    def keep(self, witness: Witness, facts: Mapping[str, str] | None, is_complete: bool) -> None:
+        """Keep by what ``facts`` to make a draft again that was compared with this model."""
+        if facts is not None:
             found = {
-                "facts": dict(draft.facts),
+                "facts": dict(facts),
                 "compared": str(witness),
                 "repeats": witness.repeats,
-                "complete": draft.is_complete,
+                "complete": is_complete,
             }
             measured.keep(self._key, found, ())
 

@@ -26,7 +26,7 @@ from winogen.torch import alone
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, described, seen, witnessed
 from winogen.torch.copies import bare, evaluated, restored
-from winogen.torch.drafting import Drafts
+from winogen.torch.drafting import Torch
 from winogen.torch.known import Known
 from winogen.torch.optimized import Optimized
 from winogen.torch.preparing import prepare, tidy
@@ -215,11 +215,11 @@ def _again(
         for trace in () if witness.changes else _traces(copy, calls, witness):
             if isinstance(trace, Traced):
                 with restored(copy):
-                    given = witness, exclude, options, known.numbers, proof.facts
-                    drafts = Drafts(copy, trace, calls, *given)
-                draft = drafts.again()
+                    adapter = Torch(copy, trace, calls, witness, exclude, options)
+                    engine = adapter.engine(known.numbers, proof.facts)
+                draft = engine.again()
                 if draft is not None:
-                    return draft.made
+                    return engine.described(draft)
     except (BuildError, OutOfMemory):
         raise
     except Exception:  # the long way finds it, too, and knows what to do
@@ -256,20 +256,24 @@ def _made(
         if isinstance(trace, str):
             reasons.append(trace)
             continue
+        found = None
         try:
             with restored(copy):
-                drafts = Drafts(copy, trace, calls, witness, exclude, options, known.numbers)
-            draft = drafts.best()
+                adapter = Torch(copy, trace, calls, witness, exclude, options)
+                engine = adapter.engine(known.numbers)
+            draft = engine.best()
             reason = draft.reason
+            if not reason:
+                found = engine.described(draft)
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
             if str(problem).partition(":")[0] in options:  # an argument that cannot be kept to
                 raise
             reason = f"{type(problem).__name__}: {problem}"
-        if not reason:
-            known.keep(witness, draft)
-            return draft.made
+        if found is not None:
+            known.keep(witness, draft.facts, draft.made.decision.again().is_complete)
+            return found
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 

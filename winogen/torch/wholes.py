@@ -25,7 +25,6 @@ class Rivals:
 
     def __init__(self, original: Model, calls: Calls, threads: int | None):
         self.best, self.name = original, "as it is"
-        self._gain = 0.0  # of winogen's best draft so far
         self._calls, self._threads = calls, threads or torch.get_num_threads()
 
     def challenge(self, name: str, other: Model) -> None:
@@ -34,11 +33,12 @@ class Rivals:
         if times.ours < times.theirs:
             self.best, self.name = other, name
 
-    def measured(self, made: Model) -> Times:
-        """Return the times of winogen's and of the best of torch's."""
-        times = self._duel(made, partial(duel_of_wholes, earlier=self._gain))
-        self._gain = max(self._gain, times.gain)
-        return times
+    def measured(self, made: Model, earlier: float = 0.0) -> Times:
+        """Return the times of winogen's and of the best of torch's.
+
+        ``earlier``: the gain of another draft of winogen's, if there is one.
+        """
+        return self._duel(made, partial(duel_of_wholes, earlier=earlier))
 
     def _duel(self, ours: Model, measure: Callable[..., Times]) -> Times:
         args, kwargs = self._calls.arguments(clones(self._calls.tensors))

@@ -1,0 +1,370 @@
+"""The engine that replaces parts of other people's models: draft, measure in turns, prove, report.
+
+A framework is an `Adapter`. What comes first and what next, what a limit of seconds leaves out,
+which draft is kept and what later processes know of it stands here, once for all frameworks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import astuple, dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from winogen.graph import ceilings
+from winogen.graph.ceilings import Errors, accurate
+from winogen.graph.later import waiting
+from winogen.graph.measured import Memory, digest
+from winogen.progress import counting, working
+from winogen.tasks.duel import Times
+from winogen.tasks.limit import exhausted, limit
+from winogen.testing import is_every_layer
+
+# Why the framework computes a layer, or all of a model.
+LATE = "no time was left to compile its kernel"
+WHOLE = "{} is faster in the whole model"
+PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
+# Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
+_RELIABLE = 1.2
+# Runs of a model that a comparison with float64 takes, about, and the measuring of wholes.
+_DOUBLE, _WHOLES = 5.0, 5.0
+# The ceiling of errors where no time is left to see the error at the output.
+_CAREFUL = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TimedPart:
+    """A part of a draft that is measured beside what the framework has in its place."""
+
+    key: str  # of all parts that take the same time
+    name: str  # of what it makes
+    label: str  # of the layer, or of several
+    worth: float  # the parts that are worth most are measured first
+    subject: Any  # what the adapter measures
+    values: Sequence[str]  # that the framework computes where it is faster
+    is_layer: bool = True  # one, and no segment of several
+
+
+class DraftRequest(NamedTuple):
+    """What a draft is to be like."""
+
+    uncut: bool  # whether winogen computes layers that the framework computes faster
+    ceiling: int  # a number of `winogen.graph.ceilings.CEILINGS`
+    refused: Mapping[str, str]  # parts that computed something else -> why
+    slower: Sequence[tuple[TimedPart, Times]] = ()  # that the framework computes faster
+
+
+class Replacement:
+    """A model with winogen's layers in it, as an adapter makes it."""
+
+    key: str  # of how every layer runs
+    is_empty: bool  # whether there is no layer to decide on
+    largest: float  # error that is predicted of a layer
+    gain = 1.0  # how many times as fast layers are, those not measured as predicted
+
+    def stages(self) -> Iterable[Sequence[TimedPart]]:
+        """Parts to be measured: those that come later only where none before is slower."""
+        return ()
+
+
+M = TypeVar("M", bound=Replacement)
+
+
+@dataclass
+class Draft(Generic[M]):
+    """What may become of a model."""
+
+    made: M
+    way: DraftRequest
+    errors: Errors | None = None  # at the output; None: they are not known
+    whole: Times | None = None  # of winogen and of the framework; None: not measured
+    day: str = ""  # when an earlier process measured that
+    left: str = ""  # why the framework computes all of it
+    reason: str = ""  # why it must not be used
+    facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the framework is faster in some layers, and others are left."""
+        return not self.made.is_empty and any(part.is_layer for part, _ in self.way.slower)
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the framework's model it is: 1 where nobody knows."""
+        if self.reason:
+            return 0.0
+        return self.whole.gain if self.whole and not self.left else 1.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """In what a draft is not what the model computes: parts and why, else the whole."""
+
+    parts: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+class Adapter(ABC, Generic[M]):
+    """What a framework does with one model."""
+
+    name: str  # of the framework
+    seconds: float  # of a run of the model
+    proof = 4.0  # runs of a model that are never left out: those that compare it
+    is_careful: bool  # whether the error at the output decides how accurate layers are
+    needs_whole = False  # whether the whole is measured, whatever time is left
+
+    @abstractmethod
+    def replace(self, way: DraftRequest) -> M:
+        """Return the model with winogen's layers, compiled as far as the limit allows."""
+
+    @abstractmethod
+    def time(self, made: M, part: TimedPart | None, earlier: float) -> Times | None:
+        """Return the times of a part, or of the whole, in turns; None where it does not run.
+
+        ``earlier``: how many times as fast another draft is as a whole.
+        """
+
+    @abstractmethod
+    def run(self, draft: Draft[M], is_known: bool) -> Fault | None:
+        """Compare a draft with the model; less where it is known to have been compared."""
+
+    @abstractmethod
+    def run_exactly(self, draft: Draft[M]) -> Errors | None:
+        """Return the errors at the output against float64, None where nobody knows them."""
+
+    @abstractmethod
+    def describe(self, draft: Draft[M], layers: Mapping[str, Times]) -> Any:
+        """Return what users get, with its report. ``layers``: times by what a layer makes."""
+
+    @abstractmethod
+    def keep(self, draft: Draft[M]) -> Mapping[str, str]:
+        """Return what a later process must find again to take the draft for proven."""
+
+
+class _Refuted(Exception):
+    """The fastest draft is not what the model computes, and others are to be made."""
+
+
+class Decider(Generic[M]):
+    """Drafts of one model; what was measured or refused for one holds for the next."""
+
+    def __init__(
+        self,
+        adapter: Adapter[M],
+        memory: Memory,
+        numbers: str,
+        facts: Mapping[str, str] | None = None,
+    ):
+        """``numbers``: a digest of these; ``facts``: by what to make a draft again, if known."""
+        self.adapter, self.memory, self._numbers = adapter, memory, numbers
+        self._facts = facts or (memory.known.facts if memory.known else {})
+        # What an earlier process has shown of the same net with the same numbers.
+        self._is_known = bool(numbers) and self._facts.get("numbers") == numbers
+        self._refused: dict[str, str] = {}
+        if self._is_known:
+            self._refused = json.loads(self._facts["refused"])
+        self._wrong: dict[bool, Draft[M]] = {}  # those that must not be used, uncut or not
+        self._layers: dict[str, Times] = {}
+        self._gain = 0.0  # of the best whole so far
+
+    def best(self) -> Draft[M]:
+        """Return the fastest draft that computes what the model does; it alone is compared."""
+        self._reserve(self.adapter.proof)
+        while True:
+            with suppress(_Refuted):
+                return self._settled()
+
+    def again(self) -> Draft[M] | None:
+        """Return what an earlier process found of the same numbers; None if that is nothing.
+
+        It is compared, and is nothing where it differs. Nothing is measured or compiled.
+        """
+        if self._is_known and self.memory.known:
+            with exhausted(), suppress(_Refuted):
+                draft = self._settled()
+                return draft if draft.facts else None
+        return None
+
+    def described(self, draft: Draft[M]) -> Any:
+        """Return what users get of a draft."""
+        return self.adapter.describe(draft, self._layers)
+
+    def _settled(self) -> Draft[M]:
+        return self.memory.settled(
+            self.draft,
+            lambda draft: draft.has_lost and self._has_time(_WHOLES),
+            lambda draft: draft.gain,
+            self._proven_facts,
+        )
+
+    def _has_time(self, runs: float) -> bool:
+        """Whether the limit leaves time for so many runs of the model."""
+        return limit().seconds is None or limit().allows(runs * self.adapter.seconds)
+
+    def _reserve(self, runs: float) -> None:
+        """Keep some time for so many runs."""
+        if limit().seconds is not None:
+            limit().reserve(runs * self.adapter.seconds)
+
+    def draft(self, uncut: bool) -> Draft[M]:
+        """Return a draft that leaves layers to the framework where it is faster; ``uncut``: none.
+
+        Where winogen's whole is no faster than the framework's, that is left alone.
+        """
+        if uncut in self._wrong:
+            return self._wrong[uncut]
+        draft, times = self._accurate(uncut), self.memory.times
+        self._leave_slower(draft)
+        if self._is_known and not self._kept(draft).items() <= self._facts.items():
+            self._is_known = False  # another one was proven
+            raise _Refuted
+        if is_every_layer() or draft.made.is_empty:
+            return draft
+        key = digest("whole", draft.made.key)
+        if key not in times:
+            if not (self.adapter.needs_whole or self._has_time(_WHOLES)):
+                if draft.made.gain < _RELIABLE:
+                    draft.left, draft.errors = PREDICTED, None
+                return draft
+            # Within waiting, else the model would compute until kernels are there.
+            with working("measuring the whole model"), waiting():
+                whole = self.adapter.time(draft.made, None, self._gain)
+            if whole is None:
+                return draft
+            times[key] = whole
+        known = self.memory.known
+        draft.day = known.day if known and key in known.times else ""
+        draft.whole = times[key]
+        self._gain = max(self._gain, draft.whole.gain)
+        draft.left = WHOLE.format(self.adapter.name) if draft.whole.is_slower else ""
+        return draft
+
+    def _accurate(self, uncut: bool) -> Draft[M]:
+        """Return a draft whose error at the output is small enough, if that of any is."""
+        adapter = self.adapter
+
+        def made(ceiling: int) -> Draft[M]:
+            way = DraftRequest(uncut, ceiling, dict(self._refused))
+            return Draft(adapter.replace(way), way)
+
+        if self._is_known:
+            draft, errors = made(int(self._facts["ceiling"])), json.loads(self._facts["errors"])
+            draft.errors = Errors(*errors) if errors else None
+            return draft
+        if adapter.is_careful and not self._has_time(_DOUBLE):
+            return made(_CAREFUL)
+        self._reserve(_DOUBLE)
+        tried: set[str] = set()
+        largest = math.inf
+
+        def under(ceiling: int) -> Draft[M] | None:
+            nonlocal largest
+            if largest <= (ceilings.CEILINGS[ceiling] or 0):  # no layer is above it
+                return None
+            # Where its kernels lacked, all that the first has cost would be in vain.
+            with limit().granted() if ceiling else nullcontext():
+                draft = made(ceiling)
+            if draft.made.key in tried:
+                return None
+            tried.add(draft.made.key)
+            self._see_errors(draft)
+            largest = draft.made.largest
+            return draft
+
+        return accurate(under, lambda draft: draft.errors, adapter.is_careful)
+
+    def _see_errors(self, draft: Draft[M]) -> None:
+        with working("comparing with float64"):
+            draft.errors = self.adapter.run_exactly(draft)
+
+    def _leave_slower(self, draft: Draft[M]) -> None:
+        """Leave to the framework what it computes faster.
+
+        Layers under another ceiling are not measured in vain, and leave time for their kernels.
+        """
+        while True:
+            slower = self._slower(draft)
+            if draft.way.uncut or not slower:
+                break
+            draft.way = draft.way._replace(slower=(*draft.way.slower, *slower))
+            draft.made = self.adapter.replace(draft.way)
+        if draft.way.slower and draft.errors and not self._is_known:
+            self._see_errors(draft)
+
+    def _slower(self, draft: Draft[M]) -> list[tuple[TimedPart, Times]]:
+        """The parts that are slower than the framework's, all that come first measured.
+
+        Those that the framework computes by now are among the parts of some adapters.
+        """
+        left = {part.name for part, _ in draft.way.slower}
+        for parts in draft.made.stages():
+            found = measure(
+                parts, self.memory.times, lambda part: self.adapter.time(draft.made, part, 0.0)
+            )
+            self._layers |= {part.name: times for part, times in found if part.is_layer}
+            lost = [(part, times) for part, times in found if times.is_lost]
+            slower = [(part, times) for part, times in lost if part.name not in left]
+            if slower or draft.way.uncut:
+                return slower
+        return []
+
+    def _proven_facts(self, draft: Draft[M]) -> Mapping[str, str] | None:
+        """Return by what to make a draft again. Raises _Refuted where it must not be used.
+
+        Parts that do not compute what the model does stay the framework's in all drafts to come.
+        """
+        if draft.reason:
+            return None
+        if draft.left:
+            if draft.whole and not self._is_known:
+                self._see_errors(draft)
+        else:
+            fault = self.adapter.run(draft, self._is_known)
+            if fault is not None:
+                if self._is_known:
+                    self._is_known = False
+                elif fault.parts:
+                    self._refused |= fault.parts
+                else:
+                    draft.reason, self._wrong[draft.way.uncut] = fault.why, draft
+                raise _Refuted
+        if self.memory.times and (draft.whole or draft.made.is_empty):
+            draft.facts = self._kept(draft) | {
+                "numbers": self._numbers,
+                "errors": json.dumps(draft.errors and astuple(draft.errors)),
+                "refused": json.dumps(self._refused),
+            }
+        return draft.facts
+
+    def _kept(self, draft: Draft[M]) -> dict[str, str]:
+        return {"ceiling": str(draft.way.ceiling), **self.adapter.keep(draft)}
+
+
+def measure(
+    parts: Sequence[TimedPart], times: dict[str, Times], time: Callable[[TimedPart], Times | None]
+) -> list[tuple[TimedPart, Times]]:
+    """Measure the parts whose ``times`` are not known, by key, as far as the limit allows.
+
+    Returns all with a time. Those that are worth most come first, in this list, too.
+    """
+    worth: dict[str, float] = {}
+    for part in parts:
+        worth[part.key] = worth.get(part.key, 0.0) + part.worth
+    ordered = sorted(parts, key=lambda part: worth[part.key], reverse=True)
+    lacking: dict[str, TimedPart] = {}
+    for part in ordered:
+        if part.key not in times:
+            lacking.setdefault(part.key, part)
+    with counting("measuring layers") as step:
+        for number, part in enumerate(lacking.values()):
+            step(number, len(lacking), part.label or part.name)
+            if not limit().allows():
+                break
+            with waiting():
+                found = time(part)
+            if found is not None:
+                times[part.key] = found
+    return [(part, times[part.key]) for part in ordered if part.key in times]
