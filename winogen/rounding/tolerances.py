@@ -7,7 +7,7 @@ The prediction is `winogen.rounding.variance.estimate`; the bound counts roundin
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -90,22 +90,20 @@ def tolerance(
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
     stages = Stages.of(dtype, arrays, transforms, filters)
-    if arrays is not None:
-        outputs = Stages.of(arrays).arrays
-        stages = replace(stages, arrays=outputs)
     found = estimate(
         algorithm, dims=dims, channels=channels, order=order, distribution=distribution,
-        dtype=dtype, transforms=transforms, filters=filters, block=block,
+        dtype=dtype, storage=arrays, transforms=transforms, filters=filters, block=block,
     )  # fmt: skip
     filter_variance, input_variance = stated_variances(distribution_of(distribution))
     drawn = distribution_of(distribution)
     power = filter_variance * (input_variance + drawn.input_mean**2)
     deviation = _output_deviation(algorithm, channels, dims) * math.sqrt(power)
-    narrow = _narrow(stages, deviation)
-    largest = math.hypot(_DEVIATIONS * found.worst_l2 * deviation, narrow)
+    # Of the worst output, beside the mean one; rounding to arrays is largest at the largest output.
+    sized = _DEVIATIONS * deviation
+    largest = math.hypot(found.worst_l2 * sized, _narrow(stages) * sized)
     factor, least = _bound(algorithm, channels, dims, order, block, stages)
     return Allowance(
-        mean=math.hypot(found.mean, narrow / _DEVIATIONS / 2),
+        mean=found.mean,
         largest=largest,
         relative=largest / (_LARGEST_OUTPUT * deviation),
         worst=factor * channels * x_max * w_max + least,
@@ -121,11 +119,9 @@ def _output_deviation(algorithm: Any, channels: int, dims: int) -> float:
     return math.sqrt(channels * h.r * w.r)
 
 
-def _narrow(stages: Stages, deviation: float) -> float:
-    """What keeping numbers in narrower arrays adds, at the largest output."""
-    if stages.arrays.bits >= stages.product.bits:
-        return 0.0
-    return _DEVIATIONS * stages.arrays.unit * deviation
+def _narrow(stages: Stages) -> float:
+    """What the rounding of outputs to narrower arrays adds, over the output."""
+    return stages.arrays.unit if stages.arrays.bits < stages.transform.bits else 0.0
 
 
 def _bound(
