@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv.pictures import filter2d as filter2d
     from winogen.conv.quantized import QConv2d as QConv2d
     from winogen.errors import WinogenError as WinogenError
+    from winogen.rounding.tolerances import tolerance as tolerance
     from winogen.typing import Activation as Activation
 
 # Public name -> the module that defines it. Loaded on first use, so that `import winogen` stays
@@ -60,6 +61,7 @@ _PUBLIC = {
     "QConv2d": "winogen.conv.quantized",
     "hardware": "winogen.hardware",
     "Plan": "winogen.conv",
+    "tolerance": "winogen.rounding.tolerances",
     "WinogenError": "winogen.errors",
     "Activation": "winogen.typing",
 }

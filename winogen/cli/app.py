@@ -25,6 +25,7 @@ from winogen.cli import (
     plan,
     report,
     search,
+    tolerance,
     transforms,
     tune,
     verify,
@@ -145,6 +146,7 @@ app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
 app.command(epilog=fixed.EXAMPLE, rich_help_panel=_EXACT)(fixed.fixed)
 app.command(epilog=search.EXAMPLE, rich_help_panel=_EXACT)(search.search)
 app.command(epilog=verify.EXAMPLE, rich_help_panel=_EXACT)(verify.verify)
+app.command(epilog=tolerance.EXAMPLE, rich_help_panel=_EXACT)(tolerance.tolerance)
 app.add_typer(transforms.app, name="transforms", rich_help_panel=_EXACT)
 app.command(epilog=generate.EXAMPLE, rich_help_panel=_EXACT)(generate.generate)
 app.command(epilog=plan.EXAMPLE, rich_help_panel=_MACHINE)(plan.plan)

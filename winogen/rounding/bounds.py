@@ -22,6 +22,7 @@ in the paper, but for an allowance in the order of the smallest normal number.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -209,7 +210,7 @@ def error_bound(
         h, w = (Growths.of(axis) for axis in along)
     tile = np.full((1, h.input.matrix.shape[1], w.input.matrix.shape[1]), float(x_max))
     weight = np.full((1, h.filter.matrix.shape[1], w.filter.matrix.shape[1]), float(w_max))
-    sizes = channels * _majorant(h, w, tile, weight)
+    sizes = channels * majorant(h, w, tile, weight)
     return float(_bound(h, w, sizes, channels, dtype, bias_max).max())
 
 
@@ -251,7 +252,7 @@ def tile_error_bound(
             f"tile, weight: got shapes {inputs.shape} and {taps.shape}; "
             f"allowed: C x {n_h} x {n_w} and C x {r_h} x {r_w}"
         )
-    return _bound(h, w, _majorant(h, w, inputs, taps), len(inputs), dtype, np.abs(bias))
+    return _bound(h, w, majorant(h, w, inputs, taps), len(inputs), dtype, np.abs(bias))
 
 
 def _axes(alg_h: Any, alg_w: Any, dims: int) -> tuple[Any, Any]:
@@ -270,7 +271,17 @@ def _axes(alg_h: Any, alg_w: Any, dims: int) -> tuple[Any, Any]:
     return both
 
 
-def _majorant(h: Growths, w: Growths, tile: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def rounded_by(counts: Iterable[tuple[int, float]]) -> float:
+    """Return how far (roundings, unit roundoff) of several formats may move a monomial of size 1.
+
+    >>> rounded_by([(2, 0.5)])
+    1.2500000125
+    """
+    return math.expm1(math.fsum(count * math.log1p(unit) for count, unit in counts)) * _SLACK
+
+
+def majorant(h: Growths, w: Growths, tile: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the sizes of all monomials of each output, added up; roundings are relative to it."""
     u = h.filter.matrix @ weight @ w.filter.matrix.T
     v = h.input.matrix @ tile @ w.input.matrix.T
     return h.output.matrix @ (u * v).sum(axis=0) @ w.output.matrix.T
@@ -293,7 +304,7 @@ def _bound(
     # channels has fewer additions than channels, and one more where it starts from zero.
     single = sum(t.roundings for t in transforms) + channels + 3
     double = h.filter.roundings + w.filter.roundings
-    relative = math.expm1(single * math.log1p(float(info.eps) / 2) + double * math.log1p(_DOUBLE))
+    relative = rounded_by([(single, float(info.eps) / 2), (double, _DOUBLE)])
     # Not part of the theorem: results in the range of denormals.
     allowance = (single + double) * float(info.tiny) * (1 + channels)
-    return (relative * (sizes + bias) + allowance) * _SLACK
+    return relative * (sizes + bias) + allowance * _SLACK

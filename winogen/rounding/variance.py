@@ -62,6 +62,7 @@ def estimate(
     order: str = "huffman",
     distribution: str | Distribution | Draw = "uniform",
     dtype: str = "float32",
+    storage: str | None = None,
     transforms: str | None = None,
     filters: str | None = None,
     precision: Precision | None = None,
@@ -86,7 +87,7 @@ def estimate(
         raise InvalidValue(f"channels: got {channels!r}; allowed: an integer >= 1")
     drawn_from = distribution_of(distribution)
     filter_variance, input_variance = stated_variances(drawn_from)
-    stages = Stages.of(dtype, None, transforms, filters, precision)
+    stages = Stages.of(dtype, storage, transforms, filters, precision)
     # Of the inputs: what is independent between them, and what is the same for all, their mean.
     weights = {"independent": input_variance, "ones": drawn_from.input_mean**2}
     weights = {moment: weight for moment, weight in weights.items() if weight}
