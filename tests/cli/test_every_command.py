@@ -22,6 +22,7 @@ SMALL = {
     "derive": "2 3",
     "fixed": "2 3",
     "search": "2 3 --keep 2 --trials 50 --starts 1 --height 2",
+    "tolerance": "2 3",
     "verify": "strassen.toml",
     "transforms write": "--dir catalog",
     "transforms check": "--dir catalog",

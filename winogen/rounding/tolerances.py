@@ -24,6 +24,7 @@ from winogen.rounding.variance import estimate
 # to 50,000 random tiles of one and of 16 channels, not those of scripts/tolerance_figures.py.
 _DEVIATIONS = 6.0
 _FEW = 0.4  # how much more that is for one channel, as a part
+_MOST_CHANNELS = 1 << 24
 # The largest output of a layer of ordinary size, in standard deviations.
 _LARGEST_OUTPUT = 4.0
 
@@ -89,6 +90,8 @@ def tolerance(
     for name, value in (("x_max", x_max), ("w_max", w_max)):
         if not 0 <= value < math.inf:
             raise InvalidValue(f"{name}: got {value}; allowed: a finite number >= 0")
+    if not isinstance(channels, int) or not 1 <= channels <= _MOST_CHANNELS:
+        raise InvalidValue(f"channels: got {channels!r}; allowed: an integer 1 to {_MOST_CHANNELS}")
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
     stages = Stages.of(dtype, arrays, transforms, filters)
