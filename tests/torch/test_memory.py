@@ -241,7 +241,7 @@ def test_inputs_unlike_the_example_are_refused(x, more, words):
 
 
 def test_inputs_that_the_model_does_not_take_are_told_at_once(x, monkeypatch):
-    monkeypatch.setattr(sys.modules["winogen.torch.optimize"], "Drafts", None)
+    monkeypatch.setattr(sys.modules["winogen.torch.optimize"], "Torch", None)
     with pytest.raises(InvalidValue, match=r"more_inputs\[1\]: got .*2, 5, 5.*; allowed: what the"):
         optimize(made(nets.Shared), x, more_inputs=[x, torch.randn(1, 2, 5, 5)])
 
