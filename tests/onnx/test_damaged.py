@@ -164,7 +164,7 @@ def test_a_fault_of_winogens_is_not_blamed_on_the_model(monkeypatch, library):
     def broken(*arguments):
         raise KeyError("ours")
 
-    monkeypatch.setattr("winogen.onnx.rewrite.read", broken)
+    monkeypatch.setattr("winogen.onnx.drafting.read", broken)
     with pytest.raises(KeyError, match="ours"):
         winogen.onnx.optimize(model)
     assert loading.fault(model) is None
@@ -184,7 +184,7 @@ def test_too_little_memory_is_no_fault_of_a_model(monkeypatch, library):
     def huge(*arguments):
         raise MemoryError("Unable to allocate 9 EiB")
 
-    monkeypatch.setattr("winogen.onnx.rewrite.read", huge)
+    monkeypatch.setattr("winogen.onnx.drafting.read", huge)
     with pytest.raises(OutOfMemory, match="too little memory.*9 EiB"):
         winogen.onnx.optimize(model)
 
