@@ -247,7 +247,8 @@ class Onnxruntime(Adapter[RewrittenNodes]):
     def describe(self, draft: Draft[RewrittenNodes], layers: Mapping[str, Times]) -> Rewritten:
         """Return the rewritten model, or the original."""
         made, count = draft.made, len(self.model.graph.node)
-        given_back, whole, ceiling = tuple(self._given_back), draft.whole, draft.way.ceiling
+        whole, ceiling = draft.whole, draft.way.ceiling
+        given_back = tuple(dict.fromkeys(self._given_back))
         late = self._late[draft.way.uncut, ceiling].values()
         slower = draft.way.slower
         stays = [f"{part.label}: {_why(times)}" for part, times in slower if part.label]

@@ -61,7 +61,7 @@ class Segments(Replacement):
         self.largest = max((row.error or 0.0 for row in decision.rows), default=0.0)
 
     def stages(self) -> Iterable[Sequence[TimedPart]]:
-        """All layers that winogen has a kernel for; then what their times say."""
+        """All layers that winogen has a kernel for, those that torch computes, too."""
         yield self.decision.parts
 
     @property
@@ -92,7 +92,7 @@ class Torch(Adapter[Segments]):
         self.proof = _LONG_PROOF if witness.is_long else self.proof
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._rivals: Rivals | None = None
-        self._theirs: dict[str, Optimized] = {}
+        self._theirs: dict[Segments, Fast | None] = {}  # torch's best way, once it is compared
         self.memory = Memory(trace.module.code, *facts_of(model, calls, exclude, options))
         self._facts: Mapping[str, str] = {}
         self._latest: tuple[DraftRequest, Segments] | None = None  # nothing slower left out
@@ -233,8 +233,11 @@ class Torch(Adapter[Segments]):
         """What computes the model torch's best way; None: the model as it is."""
         if not draft.whole or self._rival != _FOLDED:
             return None
-        other = self._folded(draft.made.reading)
-        return None if self._different(other, 0.0) else other.winogen_fast
+        if draft.made not in self._theirs:
+            other = self._folded(draft.made.reading)
+            fast = None if self._different(other, 0.0) else other.winogen_fast
+            self._theirs[draft.made] = fast
+        return self._theirs[draft.made]
 
     def _optimized(self, body: fx.GraphModule, report: Report) -> Optimized:
         trace = self.trace
