@@ -93,6 +93,15 @@ def test_large_kernels_of_integers_run_by_way_of_floats():
         assert plan.workspace_bytes > 2 * 4 * 1080 * 1920
 
 
+def test_large_kernels_of_integers_run_at_addresses():
+    taps, picture = np.full((31, 31), 1 / 961, np.float32), np.full((1, 200, 300), 7, np.uint8)
+    key = pictures.FilterKey(taps.tobytes(), taps.shape, "uint8", "reflect", (15, 15), (15, 15))
+    bound, packed = pictures.filter_of(key).bound(picture.shape)
+    y = np.zeros_like(picture)
+    bound.run_at(packed, picture.ctypes.data, 0, 0, 0, 0, y.ctypes.data)
+    assert (y == 7).all() and "integers" in bound.plan().variant
+
+
 def test_integers_are_saturated_and_rounded_to_even():
     picture = np.uint8([[0, 1, 2, 3, 100, 255]])
     assert winogen.filter2d(picture, [[0.5]]).tolist() == [[0, 0, 1, 2, 50, 128]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import MutableMapping, Sequence
 from math import prod
@@ -12,6 +13,7 @@ import numpy as np
 from winogen.conv.arguments import dtype_named
 from winogen.conv.plan import Plan
 from winogen.conv.solver import Offer
+from winogen.records import Precision
 
 # Input, bias, slopes, add, add_after, output; None where there is none.
 Arrays = tuple["np.ndarray | None", ...]
@@ -65,14 +67,26 @@ class Executable(ABC):
     def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
         """Compute as `run` does; the output is not empty."""
 
-    @abstractmethod
     def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
         """Compute as `run` does, with C-contiguous arrays given by the addresses of their memory.
 
         ``addresses``: input, bias, slopes, add, add_after, output; 0 where there is none. The batch
         is not empty. The caller keeps the memory alive.
         """
+        problem, outputs = self.problem, self.problem.output_shape
+        filters = (problem.layer.filters,)
+        computed = dtype_named(Precision.of(problem.layer.dtype).transforms)
+        maps = [(outputs, self.dtype)] * 3
+        kinds = ((problem.input_shape, self.dtype), *[(filters, computed)] * 2, *maps)
+        places = zip(addresses, kinds)
+        self.compute(packed, tuple(_at(at, *kind) if at else None for at, kind in places))
 
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
         return Plan.of(self.offer)
+
+
+def _at(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The array whose memory is there."""
+    raw = memoryview((ctypes.c_ubyte * (prod(shape) * dtype.itemsize)).from_address(address))
+    return np.frombuffer(raw, np.uint8).view(dtype).reshape(shape)

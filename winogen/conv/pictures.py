@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple, cast, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.conv.convolution import Convolution
+from winogen.conv.execute import remembered
 from winogen.conv.options import Options
+from winogen.conv.problem import most_padding
 from winogen.conv.query import Query
 from winogen.conv.solvers import chosen, looked
+from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records import COMPUTED_TYPES, PIXEL_TYPES
+from winogen.records import COMPUTED_TYPES, PIXEL_TYPES, Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 from winogen.typing import Array, BorderMode, NDArray, PaddingMode
 
 TYPES = (*PIXEL_TYPES, *COMPUTED_TYPES)
-# The borders that kernels make, as `conv2d` calls them. All others, and those of pictures that are
-# smaller than their border, are made by numpy.pad.
-_BY_KERNELS: dict[str, str] = {
+# What `conv2d` calls the borders that kernels make, by their names in numpy.pad. All others, and
+# those of pictures that are smaller than their border, are made by numpy.pad.
+_BY_KERNELS: dict[str, PaddingMode] = {
     "reflect": "reflect",
     "edge": "replicate",
-    "replicate": "replicate",
     "wrap": "circular",
-    "circular": "circular",
     "constant": "zeros",
-    "zeros": "zeros",
 }
-_OF_NUMPY = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
+_OF_NUMPY: dict[str, str] = {ours: theirs for theirs, ours in _BY_KERNELS.items()}
 _KEPT = 64  # kernels whose packed taps are remembered
 
 Layout = Literal["NCHW", "NHWC"]
@@ -102,61 +102,56 @@ def filter2d(
         layout, x, view = "NCHW", x[None], None if view is None else view[None]
     if view is not None:
         seams.writeable(view, x.shape, x.dtype, layout, {"picture": x}, "picture")
-    y = _filtered(x, taps, layout, mode, bool(convolve), view)
+    y = _filtered(x, taps, layout, _OF_NUMPY.get(mode, mode), bool(convolve), view)
     return out if out is not None else y if layout == "NHWC" else y[0]
 
 
 def _filtered(
     x: np.ndarray, taps: np.ndarray, layout: Layout, mode: str, convolve: bool, out: NDArray | None
 ) -> NDArray:
-    """Filter a picture (1, H, W) or (H, W, C), whose arguments are all right."""
+    """Filter a picture (1, H, W) or (H, W, C), whose arguments are all right.
+
+    ``mode``: as numpy.pad calls it.
+    """
+    shape = x.shape
     if x.size == 0:
         return np.empty_like(x) if out is None else out
     height, width = (_around(count, convolve) for count in taps.shape)
     if convolve:
         taps = taps[::-1, ::-1]
     first = ("NCHW", "NHWC").index(layout) ^ 1
-    sizes, border = x.shape[first : first + 2], _BY_KERNELS.get(mode, "")
-    if not border or not _reaches(border, sizes, (height, width)):
+    sizes, border = shape[first : first + 2], _BY_KERNELS.get(mode)
+    if border is None or not _reaches(border, sizes, (height, width)):
         around = [(0, 0)] * 3
         around[first : first + 2] = height, width
-        x = np.pad(x, around, mode=_OF_NUMPY.get(mode, mode))  # type: ignore[call-overload]
+        x = np.pad(x, around, mode=mode)  # type: ignore[call-overload]
         border, height, width = "zeros", (0, 0), (0, 0)
     wanted = FilterKey(taps.tobytes(), taps.shape, x.dtype.name, border, height, width)
     if layout == "NCHW":
         return filter_of(wanted)(x, out)
-    colours = x.shape[-1]
-    apart = filter_of(wanted._replace(colours=colours))
-    y = memory.empty(apart.output_shape(x.shape), x.dtype, "output") if out is None else out
-    in_rows = filter_of(wanted._replace(
-        width=(width[0] * colours, width[1] * colours), spread=colours
-    ))  # fmt: skip
-    flat = (1, len(x), x.shape[1] * colours)
-    if not y.flags.c_contiguous or apart.seconds(x.shape) <= in_rows.seconds(flat):
-        return apart(x, y)
-    in_rows(memory.contiguous(x, "picture").reshape(flat), y.reshape(1, len(y), -1))
+    wanted = wanted._replace(colours=x.shape[-1])
+    y = memory.empty(shape, x.dtype, "output") if out is None else out
+    if not y.flags.c_contiguous or not _is_faster_in_rows(
+        wanted, x.shape, host_target(), current()
+    ):
+        return filter_of(wanted)(x, y)
+    flat = memory.contiguous(x, "picture").reshape(1, len(x), -1)
+    filter_of(wanted.in_rows)(flat, y.reshape(1, len(y), -1))
     if border != "zeros":
-        _overwrite_ends(x, y, wanted._replace(colours=colours, width=(0, 0)), width)
+        _overwrite_ends(x, y, wanted)
     return y
 
 
-def _overwrite_ends(
-    x: np.ndarray, y: np.ndarray, wanted: FilterKey, width: tuple[int, int]
-) -> None:
+def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey) -> None:
     """Compute the first and last columns of outputs, whose pixels lie beside the picture, too."""
-    size, reach = x.shape[1], wanted.shape[1] - 1
-    for count, begin in ((width[0], -width[0]), (width[1], size - reach)):
-        if count:
-            places = np.arange(begin, begin + count + reach)
-            if wanted.border == "reflect":
-                places = np.abs(places)
-                places = np.where(places < size, places, 2 * (size - 1) - places)
-            elif wanted.border == "replicate":
-                places = places.clip(0, size - 1)
-            else:
-                places %= size
-            first = begin + width[0]
-            y[:, first : first + count] = filter_of(wanted)(x[:, places])
+    reach, mode = wanted.shape[1] - 1, _OF_NUMPY[wanted.border]
+    sources = np.pad(np.arange(x.shape[1]), wanted.width, mode=mode)  # type: ignore[call-overload]
+    before, after = wanted.width
+    ends = filter_of(wanted._replace(width=(0, 0)))
+    if before:
+        y[:, :before] = ends(x[:, sources[: before + reach]])
+    if after:
+        y[:, -after:] = ends(x[:, sources[-after - reach :]])
 
 
 class FilterKey(NamedTuple):
@@ -165,11 +160,17 @@ class FilterKey(NamedTuple):
     taps: bytes
     shape: tuple[int, ...]
     pixels: str
-    border: str
+    border: PaddingMode
     height: tuple[int, int]  # pixels of the border before and after it
     width: tuple[int, int]
     colours: int = 0  # of pictures (H, W, C); 0: they are (1, H, W)
     spread: int = 1  # columns from one tap to the next
+
+    @property
+    def in_rows(self) -> FilterKey:
+        """The same of rows of all colours, (1, H, W * C)."""
+        before, after = (pixels * self.colours for pixels in self.width)
+        return self._replace(width=(before, after), spread=self.colours, colours=0)
 
 
 class PictureFilter(Convolution):
@@ -183,22 +184,14 @@ class PictureFilter(Convolution):
             state = self.__getstate__() | self._retyped(pixels) | {"_dtype": np.dtype(pixels)}
             self.__setstate__(state)
             self._request = looked(self._layer, self._request, self._weight)
-        self._seconds: dict[tuple[int, ...], float] = {}
 
-    def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a filtered picture of this shape."""
-        return self._layer.problem(shape).output_shape
-
-    def seconds(self, shape: tuple[int, ...]) -> float:
+    def seconds(self, shape: tuple[int, ...], target: Target, machine: Machine) -> float:
         """Return how long it is predicted to take on a picture of this shape."""
-        if shape not in self._seconds:
-            problem = self._layer.problem(shape)
-            query = Query.here(problem, self._request, host_target(), current())
-            self._seconds[shape] = chosen(query).prediction.seconds
-        return self._seconds[shape]
+        query = Query.here(self._layer.problem(shape), self._request, target, machine)
+        return chosen(query).prediction.seconds
 
 
-@lru_cache(maxsize=_KEPT)
+@remembered(_KEPT)
 def filter_of(wanted: FilterKey) -> PictureFilter:
     """Return what filters pictures of any size."""
     computed = "float64" if wanted.pixels == "float64" else "float32"
@@ -209,10 +202,20 @@ def filter_of(wanted: FilterKey) -> PictureFilter:
         padding=(wanted.height, wanted.width),
         dilation=(1, wanted.spread),
         groups=groups,
-        padding_mode=cast(PaddingMode, wanted.border),
+        padding_mode=wanted.border,
         layout="NHWC" if wanted.colours else "NCHW",
     )
     return PictureFilter(weight, wanted.pixels, asked)
+
+
+@remembered(SHAPES_KEPT)
+def _is_faster_in_rows(
+    wanted: FilterKey, shape: tuple[int, int, int], target: Target, machine: Machine
+) -> bool:
+    """Whether a picture (H, W, C) is predicted to be filtered faster as rows of all colours."""
+    rows, columns, colours = shape
+    flat = filter_of(wanted.in_rows).seconds((1, rows, columns * colours), target, machine)
+    return flat < filter_of(wanted).seconds(shape, target, machine)
 
 
 def _picture(value: Any) -> np.ndarray:
@@ -250,7 +253,7 @@ def _around(count: int, convolve: bool) -> tuple[int, int]:
     return (after, before) if convolve else (before, after)
 
 
-def _reaches(border: str, sizes: tuple[int, ...], sides: tuple[tuple[int, int], ...]) -> bool:
+def _reaches(border: str, sizes: Sequence[int], sides: Sequence[tuple[int, int]]) -> bool:
     """Whether a border can be made of pictures of these sizes in one go."""
-    most = {"reflect": -1, "circular": 0}.get(border)
-    return most is None or all(max(ends) <= size + most for ends, size in zip(sides, sizes))
+    each = [(most_padding(border, size), max(ends)) for size, ends in zip(sizes, sides)]
+    return all(most is None or wanted <= most for most, wanted in each)

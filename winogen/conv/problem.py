@@ -230,16 +230,12 @@ class Layer:
             raise InvalidValue(f"{what}, {size} bytes; allowed: at most {_MOST_BYTES} bytes")
 
     def _check_padding(self, sizes: Sizes) -> None:
-        """Reflection leaves out the edge itself, so it needs one more pixel than circular."""
-        if self.padding_mode not in ("reflect", "circular"):
-            return
-        spare = 1 if self.padding_mode == "reflect" else 0
         for name, size, axis in zip(AXES[-self.rank :], sizes, self.axes):
-            ends = axis.before, axis.after
-            if max(ends) > size - spare:
+            ends, most = (axis.before, axis.after), most_padding(self.padding_mode, size)
+            if most is not None and max(ends) > most:
                 raise InvalidValue(
                     f"padding: got {ends} along an input {name} of {size}; allowed: at most "
-                    f'{size - spare} with padding_mode "{self.padding_mode}"'
+                    f'{most} with padding_mode "{self.padding_mode}"'
                 )
 
     def _output_size(self, size: Sizes) -> Sizes:
@@ -251,6 +247,14 @@ class Layer:
                 f"allowed: at most the padded input, {_times(padded)}"
             )
         return tuple(axis.outputs(count) for axis, count in zip(self.axes, size))
+
+
+def most_padding(mode: str, size: int) -> int | None:
+    """Return how much padding a mode makes at either end of an axis; None: as much as one likes.
+
+    Reflection leaves out the edge itself, so it needs one more pixel than circular.
+    """
+    return {"reflect": size - 1, "circular": size}.get(mode)
 
 
 class Seams(NamedTuple):

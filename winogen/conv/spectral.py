@@ -6,7 +6,6 @@ compiler. What is computed, and in which pieces, is decided in `winogen.conv.fou
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
@@ -120,19 +119,6 @@ class Spectral(Executable):
 
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(one, range(self.threads)))
-
-    def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
-        """Compute with views of the memory at these addresses."""
-        problem, filters = self.problem, (self.problem.layer.filters,)
-        outputs = problem.output_shape
-        shapes = (problem.input_shape, filters, filters, outputs, outputs, outputs)
-        places = zip(addresses, shapes)
-        self.compute(packed, tuple(self._at(*one) if one[0] else None for one in places))
-
-    def _at(self, address: int, shape: tuple[int, ...]) -> np.ndarray:
-        size = prod(shape) * self.dtype.itemsize
-        raw = memoryview((ctypes.c_ubyte * size).from_address(address))
-        return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(shape)
 
     def _planes(self, array: np.ndarray) -> np.ndarray:
         """A view (N, C, …) of an array in the layer's layout."""

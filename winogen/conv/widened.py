@@ -49,10 +49,6 @@ class Widened(Executable):
         self._floats.compute(packed, (wide[0], bias, slopes, *wide[1:], y))
         _round(y, output)
 
-    def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
-        """Refuse: whoever has addresses has floats."""
-        raise NotImplementedError("pictures of integers come as arrays")
-
 
 class Widening(Solver):
     """Integers as floats, where these have a way that is so much faster than kernels."""
@@ -69,7 +65,7 @@ class Widening(Solver):
         if problem.layer.dtype not in PIXEL_TYPES or not (best is None or is_large(problem)):
             return None
         found = chosen(query._replace(problem=_floats(problem)))
-        if best is not None and isinstance(found.solver, type(best.solver)):
+        if best is not None and found.solver is best.solver:
             return None
         return Offer(self, query, found.target, [found], found.threads, best, found.no_kernel)
 

@@ -99,8 +99,8 @@ def tolerance(
         algorithm, dims=dims, channels=channels, order=order, distribution=distribution,
         dtype=dtype, storage=arrays, transforms=transforms, filters=filters, block=block,
     )  # fmt: skip
-    filter_variance, input_variance = stated_variances(distribution_of(distribution))
     drawn = distribution_of(distribution)
+    filter_variance, input_variance = stated_variances(drawn)
     power = filter_variance * (input_variance + drawn.input_mean**2)
     deviation = _output_deviation(algorithm, channels, dims) * math.sqrt(power)
     # Of the worst output, beside the mean one; rounding to arrays is largest at the largest output.

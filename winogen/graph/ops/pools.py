@@ -108,8 +108,19 @@ class MaxPool(Pool):
         return cls(*window)
 
 
+class GaplessPool(Pool):
+    """A pool whose windows have no gaps; it may be written without its padding."""
+
+    def __post_init__(self) -> None:
+        fill(self, len(self.kernel))
+
+    @property
+    def dilation(self) -> Sizes:  # type: ignore[override]
+        return (1,) * len(self.kernel)
+
+
 @dataclass(frozen=True)
-class AveragePool(Pool):
+class AveragePool(GaplessPool):
     """The mean of every window, of the numbers that are there; ``counted``: of padding, too."""
 
     kinds = ("average", "average_counted")
@@ -119,15 +130,8 @@ class AveragePool(Pool):
     padding: Sizes = ()  # top, bottom, left, right; (): none
     counted: bool = False
 
-    def __post_init__(self) -> None:
-        fill(self, len(self.kernel))
-
     def __str__(self) -> str:
         return f"mean {times(self.kernel)} stride {listed(self.stride)}"
-
-    @property
-    def dilation(self) -> Sizes:  # type: ignore[override]
-        return (1,) * len(self.kernel)
 
     @property
     def kind(self) -> str:

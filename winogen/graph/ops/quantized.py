@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv.quantization import RANGES, QuantizedFilters
-from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, fill, seen
+from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, seen
 from winogen.graph.ops.convolutions import check_channels, convolved
-from winogen.graph.ops.pools import Pool
+from winogen.graph.ops.pools import GaplessPool
 
 LOWEST, HIGHEST = RANGES["int8"]
 
@@ -187,7 +187,7 @@ class QConv(OfCodes):
 
 
 @dataclass(frozen=True)
-class QMean(OfCodes, Pool):
+class QMean(OfCodes, GaplessPool):
     """The mean of every window, of the numbers that are there; ``counted``: of padding, too."""
 
     kinds = ("mean",)
@@ -198,13 +198,6 @@ class QMean(OfCodes, Pool):
     stride: Sizes
     padding: Sizes = ()  # top, bottom, left, right; (): none
     counted: bool = False
-
-    def __post_init__(self) -> None:
-        fill(self, len(self.kernel))
-
-    @property
-    def dilation(self) -> Sizes:  # type: ignore[override]
-        return (1,) * len(self.kernel)
 
     @property
     def multiplier(self) -> float:
