@@ -19,7 +19,7 @@ from winogen.algebra import BilinearAlgorithm
 from winogen.codegen import transforms
 from winogen.conv import execute, stock
 from winogen.graph import choose
-from winogen.onnx import rewrite
+from winogen.onnx import drafting
 from winogen.onnx.proof import Verdict
 from winogen.records import Machine, Target
 from winogen.records.costs import COSTS, costs_of
@@ -107,7 +107,7 @@ def frozen() -> Iterator[None]:
             patch.object(machine, "_known", _machine),
             patch.object(stock, "lack", cache(lambda *_: "")),
             patch.object(transforms, "kept", _unsearched),
-            patch.object(rewrite, "compare", lambda *_: Verdict()),
+            patch.object(drafting, "compare", lambda *_: Verdict()),
             every_layer(),
         ):
             yield

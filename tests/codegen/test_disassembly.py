@@ -126,7 +126,7 @@ def test_half_of_the_product_of_bytes_is_products_of_matrices(tmp_path):
     spec = QuantizedSpec.of("direct", "NHWC", False, target, dot)
     (tmp_path / "kernel.c").write_text(render(spec))
     text = ELSEWHERE["neon"].disassembled(tmp_path, "kernel.c", *spec.target.flags)
-    name = f"product_{VECTORS}_{spec.rows}"
+    name = f"gemm_{VECTORS}_{spec.rows}"
     both, rest = (one for one in loops(text) if one.function == name)
     # Of two pixels and two filters each: over the words of a vector, and over the last two words.
     assert both.arithmetic == 2 * rest.arithmetic == 2 * spec.rows * VECTORS
