@@ -50,3 +50,15 @@ ELSEWHERE["wasm"] = Elsewhere(
     archiver="llvm-ar-16",
     needs=("/usr/lib/wasm32-wasi/libc.a", "/usr/bin/wasm-ld-16"),
 )
+
+# No emulator at hand has AVX-512. Its kernels are compiled as C in which every intrinsic is a function
+# (Debian's libsimde-dev): instructions that compilers find by themselves are not tried.
+_INTRINSICS = Path(__file__).with_name("intrinsics")
+SIMULATED = {
+    "avx512": Elsewhere(
+        (str(_INTRINSICS / "gcc"),),
+        ("env",),
+        linking=("-pthread",),
+        needs=("/usr/include/simde/x86/avx512.h",),
+    )
+}
