@@ -22,6 +22,7 @@ from winogen.cli.convolution import (
 from winogen.cli.generate_device import generate_device
 from winogen.cli.generate_engine import generate_engine
 from winogen.cli.options import integers
+from winogen.codegen.hosts import HOSTS
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 from winogen.records.target import LEVELS, MICROCONTROLLERS
@@ -128,6 +129,13 @@ def generate(
         help="c; opencl, cuda or wgsl for a layer on a graphics processor; verilog for an engine "
         "that computes layers of 8 bits (default: c).",
     ),
+    host: str = typer.Option(
+        None,
+        metavar="|".join(HOSTS),
+        help="Whose program calls a layer: "
+        + "; ".join(f"{one.name}, {one.means}" for one in HOSTS.values())
+        + " (default: c).",
+    ),
     engine: str = typer.Option(
         None,
         metavar="F_I,T,F_O,L",
@@ -153,7 +161,7 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -163,6 +171,8 @@ def generate(
 
     bytes_ = {"x": x, "y": y}
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
+    if host is not None and arguments.choice("host", host, HOSTS) != "c":
+        others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
@@ -209,6 +219,8 @@ def generate(
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
+    if transposed:
+        _refuse(asked, "host", "without --transposed")
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
@@ -218,7 +230,7 @@ def generate(
             asked.pop(one, None)
         asked |= _of_bytes("x", x, ("dtype", "zero"))
         asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
-        _refuse(asked, _FLOATS, "without --dtype int8")
+        _refuse(asked, f"{_FLOATS} host", "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
