@@ -16,7 +16,7 @@ from winogen.codegen.both_languages import both_languages
 from winogen.codegen.calls import used_only
 from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
-from winogen.codegen.standalone import Interface, check_name, comment, initialisers, prototype
+from winogen.codegen.standalone import Interface, check_name, check_shares, comment, initialisers, prototype
 from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.kernels.kind import fields_for, wishes_of
@@ -67,7 +67,6 @@ class NodeContext(Context, templates=("hosts/ggml.c.j2", "hosts/ggml.h.j2")):
     sources: Sequence[Source]
     maker: str  # the head of the function that makes a node, without a semicolon
     usage: Sequence[str]  # its call, in lines
-    run_part: str  # the kernel's function for a part
     both_languages: bool = True
     # How the file says what it is compiled for, see `PairContext`.
     isa: str
@@ -95,7 +94,8 @@ def render_node(
     Raises InvalidValue if ``name`` is no C identifier, or one that C or the kernel has other uses
     for.
     """
-    kernel = render(spec, call=fields)
+    check_shares(spec, fields)
+    kernel = render(spec, call=fields, alone=True)
     made = {check_name(name), *(f"{name}_{one}" for one in ("packed", "pack", "workspace_bytes"))}
     if taken := made & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
@@ -131,7 +131,6 @@ def render_node(
             name, ["struct ggml_context *ctx", *tensors, "int n_threads"], returns=_TENSOR
         ),
         usage=[f"x = {name}({', '.join(['ctx', 'x', 'packed', *(one.name for one in sources), 'n_threads'])});"],
-        run_part="run_member" if "static void run_member(" in kernel else "run_part",
         **spelled_target(spec.target),
         isa=spec.target.name,
     )
