@@ -16,7 +16,7 @@ from winogen.codegen.both_languages import both_languages
 from winogen.codegen.calls import used_only
 from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
-from winogen.codegen.standalone import Interface, check_name, check_shares, comment, initialisers, prototype
+from winogen.codegen.standalone import Interface, check_name, comment, initialisers, prototype, sliced
 from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.kernels.kind import fields_for, wishes_of
@@ -94,7 +94,7 @@ def render_node(
     Raises InvalidValue if ``name`` is no C identifier, or one that C or the kernel has other uses
     for.
     """
-    check_shares(spec, fields)
+    fields = sliced(spec, fields)
     kernel = render(spec, call=fields, alone=True)
     made = {check_name(name), *(f"{name}_{one}" for one in ("packed", "pack", "workspace_bytes"))}
     if taken := made & set(re.findall(r"\w+", kernel)):
