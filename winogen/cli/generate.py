@@ -22,6 +22,7 @@ from winogen.cli.convolution import (
 from winogen.cli.generate_device import generate_device
 from winogen.cli.generate_engine import generate_engine
 from winogen.cli.options import integers
+from winogen.codegen.hosts import HOSTS
 from winogen.errors import InvalidValue
 from winogen.records import TARGETS
 from winogen.records.target import LEVELS, MICROCONTROLLERS
@@ -40,7 +41,12 @@ _ISA = typer.Option(
     "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16. Of "
     f"microcontrollers, whose C is generic: {', '.join(MICROCONTROLLERS)}.",
 )
-_THREADS = typer.Option(None, min=1, metavar="N", help="Threads to cut the work for (default: 1).")
+_THREADS = typer.Option(
+    None,
+    metavar="N|caller[:N]",
+    help="Threads to cut the work for (default: 1). caller: threads are the program's own, each of "
+    "which runs a part of a layer, or of a step of a network.",
+)
 _NAME = typer.Option(
     None,
     metavar="NAME",
@@ -128,6 +134,13 @@ def generate(
         help="c; opencl, cuda or wgsl for a layer on a graphics processor; verilog for an engine "
         "that computes layers of 8 bits (default: c).",
     ),
+    host: str = typer.Option(
+        None,
+        metavar="|".join(HOSTS),
+        help="Whose program calls a layer: "
+        + "; ".join(f"{one.name}, {one.means}" for one in HOSTS.values())
+        + " (default: c).",
+    ),
     engine: str = typer.Option(
         None,
         metavar="F_I,T,F_O,L",
@@ -143,7 +156,7 @@ def generate(
         rich_help_panel=_ENGINE,
     ),
     isa: str = _ISA,
-    threads: int = _THREADS,
+    threads: str = _THREADS,
     name: str = _NAME,
     **options: Any,
 ) -> None:
@@ -153,7 +166,7 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -162,7 +175,9 @@ def generate(
     from winogen.records import ARRAY_TYPES
 
     bytes_ = {"x": x, "y": y}
-    others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
+    others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": _threads(threads), "name": name})
+    if host is not None and arguments.choice("host", host, HOSTS) != "c":
+        others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
@@ -209,6 +224,8 @@ def generate(
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
+    if transposed:
+        _refuse(asked, "host", "without --transposed")
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
@@ -218,7 +235,7 @@ def generate(
             asked.pop(one, None)
         asked |= _of_bytes("x", x, ("dtype", "zero"))
         asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
-        _refuse(asked, _FLOATS, "without --dtype int8")
+        _refuse(asked, f"{_FLOATS} host", "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
@@ -230,7 +247,7 @@ _BACKENDS = "c", *_DEVICES, "verilog"
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
 _READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")
-_BOTH = ("isa", "name", *_READ)
+_BOTH = ("isa", "name", "threads", *_READ)
 
 
 def _generate_network(
@@ -290,6 +307,17 @@ def _generate_product(output: Path, words: dict[str, Any]) -> None:
     taken |= {"transpose_a": turned[0] == "T", "transpose_b": turned[1] == "T"}
     taken |= read({name: words[name] for name in ("activation",) if name in words})
     _write(output, partial(standalone_gemm, rows, columns, depth, **taken), words)
+
+
+def _threads(text: str | None) -> int | str | None:
+    """A number of threads, or "caller", of an option's text."""
+    from winogen.conv.standalone import CALLER
+
+    if text is None or text.partition(":")[0] == CALLER:
+        return text
+    if text.isascii() and text.isdecimal() and int(text[:9]):
+        return int(text[:9])
+    raise InvalidValue(f"threads: got {text!r}; allowed: a number from 1 on, {CALLER}, or {CALLER}:N")
 
 
 def _of_bytes(array: str, text: str | None, fields: tuple[str, ...]) -> dict[str, Any]:

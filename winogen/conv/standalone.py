@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
-from winogen.codegen.standalone import float_interface, render_pair
+from winogen.codegen.hosts import HOSTS
+from winogen.codegen.standalone import float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
@@ -28,15 +30,17 @@ def standalone(
     name: str | None = None,
     add: bool = False,
     add_after: bool = False,
+    host: str = "c",
     command: str = "winogen.conv.standalone",
     **options: Any,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
-    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; ``edge``
-    must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
-    "avx512+vnni", by default this CPU's.
+    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; "caller", or
+    "caller:N": each thread of the caller runs a part, and the C knows nothing of threads. ``edge`` must be
+    "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
+    "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the files are written.
     ``command``: what the files say regenerates them. The plan is made for the default
     machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
     Unsupported as `conv2d` does.
@@ -45,10 +49,13 @@ def standalone(
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
+    writer = HOSTS[arguments.choice("host", host, HOSTS)]
     target = host_target() if isa is None else arguments.target(isa)
-    asked = Options(**{"threads": 1, **options})
+    threads, shared = whose(options.pop("threads", 1))
+    asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
+    writer.check(dtype, layer.layout, layer.rank)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
@@ -63,8 +70,27 @@ def standalone(
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
-    interface = float_interface(spec, fields)
-    return render_pair(name or name_of(problem), spec, fields, interface, about, command)
+    shapes = {
+        "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
+    }  # fmt: skip
+    interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
+    return writer.files(name or name_of(problem), spec, fields, interface, about, command)
+
+
+CALLER = "caller"
+SHARES = 4  # threads that work is cut for where its caller has them; any number may run it
+
+
+def whose(threads: Any) -> tuple[Any, bool]:
+    """Return how many threads work is cut for, and whether they are the caller's.
+
+    >>> whose(3), whose("caller"), whose("caller:16")
+    ((3, False), (4, True), (16, True))
+    """
+    word, colon, count = threads.partition(":") if isinstance(threads, str) else ("", "", "")
+    if word != CALLER:
+        return threads, False
+    return (int(count) if count.isascii() and count.isdecimal() else count) if colon else SHARES, True
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))

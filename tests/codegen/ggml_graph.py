@@ -1,0 +1,90 @@
+"""Graphs of ggml from PyPI (ggml-python), and generated nodes in them."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+HEADERS = Path(__file__).parent / "ggml"
+_ANY = ctypes.c_void_p
+
+
+class Graph:
+    """A context of ggml with memory for its tensors, whose data are arrays of numpy."""
+
+    def __init__(self, megabytes: int = 64):
+        import ggml
+
+        self.ggml = ggml
+        self.types = {
+            np.dtype(np.float32): ggml.GGML_TYPE_F32,
+            np.dtype(np.float16): ggml.GGML_TYPE_F16,
+        }
+        params = ggml.ggml_init_params(mem_size=megabytes << 20, mem_buffer=None, no_alloc=False)
+        self.context = ggml.ggml_init(params)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ggml.ggml_free(self.context)
+
+    def tensor(self, array: np.ndarray):
+        """Return a tensor that holds a copy of ``array``, whose axes it counts from the last."""
+        sizes = (*array.shape[::-1], 1, 1, 1)[:4]
+        made = self.ggml.ggml_new_tensor_4d(self.context, self.types[array.dtype], *sizes)
+        self.data(made, array.dtype)[:] = array.reshape(self.data(made, array.dtype).shape)
+        return made
+
+    def data(self, tensor, dtype=np.float32) -> np.ndarray:
+        """Return what a tensor holds, as (N, C, H, W)."""
+        size = self.ggml.ggml_nbytes(tensor)
+        room = (ctypes.c_char * size).from_address(self.ggml.ggml_get_data(tensor))
+        return np.frombuffer(room, dtype).reshape(tuple(tensor.contents.ne)[::-1])
+
+    def compute(self, node, threads: int = 1) -> None:
+        """Compute a node and all that it needs."""
+        graph = self.ggml.ggml_new_graph(self.context)
+        self.ggml.ggml_build_forward_expand(graph, node)
+        status = self.ggml.ggml_graph_compute_with_ctx(self.context, graph, threads)
+        assert status == 0, f"ggml: status {status}"
+
+
+def libraries() -> Path:
+    """Return the folder of ggml's libraries."""
+    import ggml
+
+    return Path(ggml.__file__).parent / "lib"
+
+
+class Node:
+    """A generated layer: its files in ``folder``, compiled and loaded."""
+
+    def __init__(self, folder: Path, name: str, command=("cc", "-std=gnu11", "-O3")):
+        flags = ["-fPIC", "-shared", "-isystem", str(HEADERS)]
+        linked = [f"-L{libraries()}", "-lggml-base", f"-Wl,-rpath,{libraries()}"]
+        source, made = str(folder / f"{name}.c"), str(folder / f"{name}.so")
+        subprocess.run([*command, *flags, source, "-o", made, *linked], check=True)
+        self.name, self.library = name, ctypes.CDLL(made)
+
+    def _function(self, suffix: str, result, *arguments):
+        function = getattr(self.library, f"{self.name}{suffix}")
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def packed(self, graph: Graph, weight):
+        """Return the tensor of packed weights, filled."""
+        made = self._function("_packed", _ANY, _ANY)(graph.context)
+        self._function("_pack", None, _ANY, _ANY)(ctypes.cast(weight, _ANY), made)
+        return made
+
+    def workspace_bytes(self, threads: int) -> int:
+        """Return the bytes of a node's workspace."""
+        return self._function("_workspace_bytes", ctypes.c_size_t, ctypes.c_int)(threads)
+
+    def __call__(self, graph: Graph, input, packed, *others, threads: int = 1):
+        """Return the node; ``others``: bias (or None), slopes and what is added, as it has them."""
+        tensors = [ctypes.cast(one, _ANY) if one else None for one in (input, packed, *others)]
+        make = self._function("", _ANY, _ANY, *[_ANY] * len(tensors), ctypes.c_int)
+        return ctypes.cast(make(graph.context, *tensors, threads), type(input))

@@ -1,0 +1,58 @@
+"""Whose program calls what is generated: a register with a row for each host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from winogen.errors import Unsupported
+
+
+@dataclass(frozen=True)
+class Host:
+    """A program, or a library of one, that layers are written for."""
+
+    name: str
+    means: str  # what is written, in the help of `--host`
+    render: str  # module:function, which takes and returns what `render_pair` does
+    # What it holds arrays of; nothing: everything.
+    dtypes: Sequence[str] = ()
+    layouts: Sequence[str] = ()
+    ranks: Sequence[int] = ()
+
+    def check(self, dtype: str, layout: str, rank: int) -> None:
+        """Raise Unsupported for a layer whose arrays the host does not have."""
+        for argument, value, allowed in (
+            ("dtype", dtype, self.dtypes),
+            ("weight", f"{rank} axes of taps", [f"{one} axes of taps" for one in self.ranks]),
+            ("layout", layout, self.layouts),
+        ):
+            if allowed and value not in allowed:
+                raise Unsupported(
+                    f"{argument}: got {value!r}; allowed: {', '.join(allowed)}, "
+                    f"as --host {self.name} has it"
+                )
+
+    def files(self, *given: Any, **named: Any) -> dict[str, str]:
+        """Return the files of a layer, by name; takes what `render_pair` takes."""
+        module, function = self.render.split(":")
+        files: dict[str, str] = getattr(import_module(module), function)(*given, **named)
+        return files
+
+
+HOSTS = {
+    host.name: host
+    for host in (
+        Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
+        Host(
+            "ggml",
+            "a node of a graph of ggml",
+            "winogen.codegen.ggml:render_node",
+            dtypes=("float32", "float16", "bfloat16"),
+            layouts=("NCHW",),
+            ranks=(2,),
+        ),
+    )
+}
