@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from winogen.codegen.both_languages import both_languages
 from winogen.codegen.calls import used_only
+from winogen.codegen.compact import compact
 from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
 from winogen.codegen.standalone import Interface, check_name, comment, initialisers, prototype
 from winogen.codegen.templates import Context
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.kind import fields_for, wishes_of
 from winogen.kernels.spec import KernelSpec
 
@@ -97,10 +99,17 @@ def render_node(
     """
     kernel = render(spec, call=fields)
     made = {check_name(name), *(f"{name}_{one}" for one in ("packed", "pack", "workspace_bytes"))}
-    if taken := made & set(re.findall(r"\w+", kernel)):
+    if name.startswith("ggml"):
+        raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
+    if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
+        )
+    if fields["phases"] > 1:  # of half-precision products, which look for the largest inputs first
+        raise Unsupported(
+            f"product_dtype: got {spec.precision.name!r}, of which threads wait for each other; "
+            "allowed: None, for nobody waits within a node of ggml"
         )
     shapes = {array: tuple(shape)[::-1] for array, shape in interface.shapes.items()}
     array_type = TYPES[spec.precision.arrays]
@@ -136,11 +145,13 @@ def render_node(
         isa=spec.target.name,
     )
     return {
-        f"{name}.c": used_only(both_languages(known.render("hosts/ggml.c.j2"))),
+        f"{name}.c": compact(used_only(both_languages(known.render("hosts/ggml.c.j2")))),
         f"{name}.h": known.render("hosts/ggml.h.j2"),
     }
 
 
+# What else the file calls its own.
+_OWN = ("aligned", "has_shape", "holds", "leave_alone", "compute")
 # The sources that every node has, in this order, and the workspace behind them.
 _FIRST = ("input", "packed")
 
@@ -153,12 +164,13 @@ def _source(
     array: str, place: int, output: Sequence[int], array_type: str, number: str
 ) -> Source:
     """What is read besides: numbers for every filter, or for every output."""
-    added = array.startswith("add")
-    kind = array_type if added else TYPES["float32"]
-    sizes = ", ".join(map(str, output)) if added else ""
-    shape = f"has_shape({array}, {sizes})" if added else f"ggml_nelements({array}) == {output[2]}"
-    test = f"{array}->type == {kind} && {shape} && ggml_is_contiguous({array})"
+    numbers = output[2]
+    kind, shaped = TYPES["float32"], ""
+    if array.startswith("add"):
+        kind, numbers = array_type, prod(output)
+        shaped = f" && has_shape({array}, {', '.join(map(str, output))})"
+    test = f"holds({array}, {kind}, {numbers}){shaped}"
     data = f"(const {number} *)dst->src[{place}]->data"
     if array != "bias":
         return Source(array, test, data)
-    return Source(array, f"!bias || ({test})", f"dst->src[{place}] ? {data} : NULL")
+    return Source(array, f"!bias || {test}", f"dst->src[{place}] ? {data} : NULL")

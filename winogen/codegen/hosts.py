@@ -21,6 +21,7 @@ class Host:
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
     ranks: Sequence[int] = ()
+    in_one_phase: bool = False  # whether its threads cannot wait for each other within a layer
 
     def check(self, dtype: str, layout: str, rank: int) -> None:
         """Raise Unsupported for a layer whose arrays the host does not have."""
@@ -53,6 +54,7 @@ HOSTS = {
             dtypes=("float32", "float16", "bfloat16"),
             layouts=("NCHW",),
             ranks=(2,),
+            in_one_phase=True,
         ),
     )
 }

@@ -67,6 +67,11 @@ def standalone(
     chosen = planner.choose(folded, request.folded(layer), target, Machine())
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
+    if writer.in_one_phase and spec.values(work)["phases"] > 1:
+        alone = replace(request.folded(layer), threads=1)  # blocks that no threads share
+        chosen = planner.choose(folded, alone, target, Machine())
+        (work,) = chosen.works(folded)
+        spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     shapes = {
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
