@@ -33,11 +33,19 @@ _COMPILE = (
     "Compile {0}.c as C11 or C++17 with -O3 and the include path of ggml, beside the files that "
     "use it."
 )
-_MAKES = (
-    "The layer as a node, {0} numbers from [{1}]. {2}Its parts run on ggml's threads, up to "
-    "n_threads of them, and the result does not depend on how many these are. It takes two "
-    "tensors of `ctx`, one more where the input is not contiguous."
-)
+# What its functions do, by the end of their names.
+_MEANS = {
+    "fits": "Whether the layer is for such an input: {input} numbers of {type}.",
+    "packed": "A tensor for the packed weights, {bytes:,} bytes, in the memory of `ctx`. Any number of "
+    "graphs may read it. Once it is packed, its data must stay where it lies.",
+    "pack": "Packs the weights once they are loaded: {weight} numbers of F32, F16 or BF16, which are "
+    "not read again.",
+    "workspace_bytes": "Bytes of the node's workspace for so many threads. The workspace is a node "
+    "before it, so that allocators of graphs give its memory to others afterwards.",
+    "": "The layer as a node of {output} numbers; bias may be NULL. Its parts run on ggml's threads, "
+    "up to n_threads of them, and the result does not depend on how many these are. It takes two "
+    "tensors of `ctx`, one more where the input is not contiguous.",
+}
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,9 @@ class NodeContext(Context, templates=("hosts/ggml.c.j2", "hosts/ggml.h.j2")):
     about: Sequence[str]
     below: Sequence[str]
     compile: Sequence[str]
-    makes: Sequence[str]
+    means: Mapping[str, Sequence[str]]  # of each function, by the end of its name
     layer: str  # the initialisers of the layer's struct
     shapes: Mapping[str, Sequence[int]]  # of arrays, as ggml counts axes
-    packed_bytes: int
     array_type: str  # of input and output, as ggml calls it
     number: str  # the same in C
     sources: Sequence[Source]
@@ -98,7 +105,8 @@ def render_node(
     for.
     """
     kernel = render(spec, call=fields)
-    made = {check_name(name), *(f"{name}_{one}" for one in ("packed", "pack", "workspace_bytes"))}
+    check_name(name)
+    made = {f"{name}_{end}".rstrip("_") for end in _MEANS}
     if name.startswith("ggml"):
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
     if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
@@ -118,7 +126,8 @@ def render_node(
         for place, array in enumerate((a for a in interface.reading if a not in _FIRST), 3)
     ]
     tensors = [f"{_TENSOR}{one}" for one in ("input", "packed", *(one.name for one in sources))]
-    others = {"bias": "bias may be NULL. "} | {one.name: "" for one in sources[1:]}
+    words = {array: " x ".join(map(str, shape)) for array, shape in shapes.items()}
+    words |= {"type": array_type.rpartition("_")[2], "bytes": fields["packed_bytes"]}
     known = NodeContext(
         name=name,
         guard=f"{name.upper()}_H",
@@ -127,12 +136,9 @@ def render_node(
         about=comment(about),
         below=comment([_BELOW.format(name)]),
         compile=comment([_COMPILE.format(name)]),
-        makes=comment(
-            [_MAKES.format(*(_axes(shapes[one]) for one in ("output", "input")), others["bias"])]
-        ),
+        means={end: comment([text.format(**words)]) for end, text in _MEANS.items()},
         layer=initialisers(fields_for(spec.fields, wishes_of(fields)), fields),
         shapes=shapes,
-        packed_bytes=fields["packed_bytes"],
         array_type=array_type,
         number=interface.reading["input"],
         sources=sources,
@@ -154,10 +160,6 @@ def render_node(
 _OWN = ("aligned", "has_shape", "holds", "leave_alone", "compute")
 # The sources that every node has, in this order, and the workspace behind them.
 _FIRST = ("input", "packed")
-
-
-def _axes(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape))
 
 
 def _source(
