@@ -53,7 +53,7 @@ def standalone(
     asked = Options(**{"threads": 1, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
-    writer.check(dtype, layer.layout, layer.rank)
+    writer.check(dtype, layer.layout)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
