@@ -41,7 +41,12 @@ _ISA = typer.Option(
     "as avx512+vnni, avx2+avxvnni, neon+dotprod, neon+i8mm and neon+fp16. Of "
     f"microcontrollers, whose C is generic: {', '.join(MICROCONTROLLERS)}.",
 )
-_THREADS = typer.Option(None, min=1, metavar="N", help="Threads to cut the work for (default: 1).")
+_THREADS = typer.Option(
+    None,
+    metavar="N|caller[:N]",
+    help="Threads to cut the work for (default: 1). caller: threads are the program's own, each of "
+    "which runs a part of a layer, or of a step of a network.",
+)
 _NAME = typer.Option(
     None,
     metavar="NAME",
@@ -151,7 +156,7 @@ def generate(
         rich_help_panel=_ENGINE,
     ),
     isa: str = _ISA,
-    threads: int = _THREADS,
+    threads: str = _THREADS,
     name: str = _NAME,
     **options: Any,
 ) -> None:
@@ -170,7 +175,7 @@ def generate(
     from winogen.records import ARRAY_TYPES
 
     bytes_ = {"x": x, "y": y}
-    others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
+    others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": _threads(threads), "name": name})
     if host is not None and arguments.choice("host", host, HOSTS) != "c":
         others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
@@ -242,7 +247,7 @@ _BACKENDS = "c", *_DEVICES, "verilog"
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
 _READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")
-_BOTH = ("isa", "name", *_READ)
+_BOTH = ("isa", "name", "threads", *_READ)
 
 
 def _generate_network(
@@ -302,6 +307,17 @@ def _generate_product(output: Path, words: dict[str, Any]) -> None:
     taken |= {"transpose_a": turned[0] == "T", "transpose_b": turned[1] == "T"}
     taken |= read({name: words[name] for name in ("activation",) if name in words})
     _write(output, partial(standalone_gemm, rows, columns, depth, **taken), words)
+
+
+def _threads(text: str | None) -> int | str | None:
+    """A number of threads, or "caller", of an option's text."""
+    from winogen.conv.standalone import CALLER
+
+    if text is None or text.partition(":")[0] == CALLER:
+        return text
+    if text.isascii() and text.isdecimal() and int(text[:9]):
+        return int(text[:9])
+    raise InvalidValue(f"threads: got {text!r}; allowed: a number from 1 on, {CALLER}, or {CALLER}:N")
 
 
 def _of_bytes(array: str, text: str | None, fields: tuple[str, ...]) -> dict[str, Any]:

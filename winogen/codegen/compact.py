@@ -11,6 +11,7 @@ _MARK = re.compile(r"^ *MARK\(\d\);\n", re.M)
 _CONSTANTS = re.compile(r"(?:^    const real \w+ = [^;,\n]+;\n){2,}", re.M)
 _SHUFFLE = re.compile(r"SHUFFLE\(\n +a, b,\n +([\d, ]+)\);")
 _FIELDS = re.compile(r"(?<=\{\n)(?:    \.\w+ = [^\n]+,\n){2,}(?=\};)")
+_INNER = re.compile(r"(?<=\{\n)( {8,})\.\w+ = [^\n]+,\n(?:\1\.\w+ = [^\n]+,\n)+(?= *\};)")
 _FIELD = re.compile(r"(\.\w+ = (?:\{[^{}]*\}|[^{},]+)),\s*")
 
 
@@ -23,6 +24,7 @@ def compact(text: str) -> str:
     text = text.replace(_FROM, "/* ")  # the file begins with the command that made it
     text = _CONSTANTS.sub(_in_rows, _MARK.sub("", text))
     text = _SHUFFLE.sub(lambda found: f"SHUFFLE(a, b, {found[1]});", text)
+    text = _INNER.sub(lambda found: _lines_in_rows(found[0], len(found[1])), text)
     return _FIELDS.sub(lambda found: _fields_in_rows(found[0]), text)
 
 
@@ -35,3 +37,8 @@ def _in_rows(found: re.Match[str]) -> str:
 def _fields_in_rows(rows: str) -> str:
     """The initialisers of a struct, as many in a row as there is room for."""
     return wrapped(_FIELD.findall(rows), 4, ", ", ",") + "\n"
+
+
+def _lines_in_rows(lines: str, indent: int) -> str:
+    """The same of initialisers that have a line each."""
+    return wrapped([line.strip()[:-1] for line in lines.splitlines()], indent, ", ", ",") + "\n"

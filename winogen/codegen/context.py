@@ -53,6 +53,7 @@ class KernelContext(Context):
     vectors: int  # of filters, in the register block
     rank: int = 2  # 3 where images are planes of volumes
     matrices: bool = False  # whether it multiplies matrices
+    alone: bool = False  # whether threads are the caller's, who runs shares of the work
     hidden: str = ""  # an attribute of functions that other files of the library call
 
 
@@ -63,11 +64,13 @@ def framed(
     *,
     narrow: bool = False,
     flushes: bool = False,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Return what follows for every kernel from its struct, and from the only call that it is for.
 
     ``call``: the fields of that; None: any call may come. ``narrow``: whether its arrays are.
-    ``flushes``: whether the target can take denormals for zeros.
+    ``flushes``: whether the target can take denormals for zeros. ``alone``: whether threads are
+    the caller's.
     """
     wishes = None if call is None else wishes_of(call)
     activations = list(ACTIVATIONS.values())
@@ -85,6 +88,7 @@ def framed(
         "profile": spec.profile,
         "wishes": wishes,
         "activations": activations,
+        "alone": alone,
         "flushes": flushes and may["flush_denormals"],
         "narrow": narrow,
         "may": {

@@ -19,7 +19,9 @@ class ProductContext(RealKernelContext, templates=("gemm.c.j2",)):
     fetches_a: bool  # whether a is fetched ahead while it is packed
 
 
-def text(spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
+def text(
+    spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False
+) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     known = tuned(spec, USES)
     fetched = known.pop("prefetch")
@@ -28,7 +30,7 @@ def text(spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
     operands = "`b`" if fetched.B else ""
     precision, target = spec.precision, spec.target
     return ProductContext(
-        **framed(spec, prefix, call, narrow=precision.narrow, flushes=target.flushes),
+        **framed(spec, prefix, call, narrow=precision.narrow, flushes=target.flushes, alone=alone),
         **known,
         title=[f"{TITLE}: {precision.arrays}, {target.name}."],
         layout="NHWC",  # their columns lie side by side, as channels do

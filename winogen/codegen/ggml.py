@@ -18,9 +18,9 @@ from winogen.codegen.calls import used_only
 from winogen.codegen.compact import compact
 from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
-from winogen.codegen.standalone import Interface, check_name, comment, initialisers, prototype
+from winogen.codegen.standalone import Interface, check_name, check_shares, comment, initialisers, prototype
 from winogen.codegen.templates import Context
-from winogen.errors import InvalidValue, Unsupported
+from winogen.errors import InvalidValue
 from winogen.kernels.kind import fields_for, wishes_of
 from winogen.kernels.spec import KernelSpec
 
@@ -77,7 +77,6 @@ class NodeContext(Context, templates=("hosts/ggml.c.j2", "hosts/ggml.h.j2")):
     sources: Sequence[Source]
     maker: str  # the head of the function that makes a node, without a semicolon
     usage: Sequence[str]  # its call, in lines
-    run_part: str  # the kernel's function for a part
     both_languages: bool = True
     # How the file says what it is compiled for, see `PairContext`.
     isa: str
@@ -105,20 +104,16 @@ def render_node(
     Raises InvalidValue if ``name`` is no C identifier, or one that C or the kernel has other uses
     for.
     """
-    kernel = render(spec, call=fields)
     check_name(name)
     made = {f"{name}_{end}" if end else name for end in _MEANS}
     if name.startswith("ggml"):
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
+    check_shares(spec, fields)
+    kernel = render(spec, call=fields, alone=True)
     if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
-        )
-    if fields["phases"] > 1:  # of half-precision products, which look for the largest inputs first
-        raise Unsupported(
-            f"product_dtype: got {spec.precision.name!r}, of which threads wait for each other; "
-            "allowed: None, for nobody waits within a node of ggml"
         )
     shapes = {array: tuple(shape)[::-1] for array, shape in interface.shapes.items()}
     array_type = TYPES[spec.precision.arrays]
@@ -147,7 +142,6 @@ def render_node(
             name, ["struct ggml_context *ctx", *tensors, "int n_threads"], returns=_TENSOR
         ),
         usage=[f"x = {name}({', '.join(['ctx', 'x', 'packed', *(one.name for one in sources), 'n_threads'])});"],
-        run_part="run_member" if "static void run_member(" in kernel else "run_part",
         **spelled_target(spec.target),
         isa=spec.target.name,
     )

@@ -67,11 +67,13 @@ class GradientContext(RealKernelContext, templates=("weight_gradient.c.j2",)):
     transforms: Sequence[TransformContext]  # along height and width, each once
 
 
-def text(spec: GradientSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
+def text(
+    spec: GradientSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False
+) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     height, width = (view(gradient_of(t), *KINDS) for t in spec.transforms)
     return GradientContext(
-        **framed(spec, prefix, call, narrow=spec.precision.narrow, flushes=spec.target.flushes),
+        **framed(spec, prefix, call, narrow=spec.precision.narrow, flushes=spec.target.flushes, alone=alone),
         **tuned(spec, USES),
         title=title_of(TITLE, spec, height, width),
         finished=FINISHED,

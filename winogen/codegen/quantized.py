@@ -32,13 +32,15 @@ class QuantizedContext(ProductKernelContext, templates=("quantized*.c.j2",)):
     family: str  # of targets, whose intrinsics differ
 
 
-def text(spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None) -> str:
+def text(
+    spec: QuantizedSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False
+) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     depthwise = spec.algorithm == "depthwise"
     summing = "paired" if spec.dot.deep > 1 else "whole"
     outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
     return QuantizedContext(
-        **framed(spec, prefix, call),
+        **framed(spec, prefix, call, alone=alone),
         title=[
             f"{_TITLES[spec.algorithm]}: {spec.layout},",
             f"{outputs}, {spec.target.name}, {spec.dot.what}.",

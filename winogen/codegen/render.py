@@ -28,12 +28,17 @@ _TEXTS = {
 }
 
 
-def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None = None) -> str:
+def render(
+    spec: Spec,
+    prefix: str = "winogen",
+    call: Mapping[str, Any] | None = None,
+    alone: bool = False,
+) -> str:
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…
 
     ``call``: the fields of the only call that it is for. By default it serves any, as its struct
     says, and has no function that nothing in it uses. That of one call has them still, as what is
-    written around it decides.
+    written around it decides. ``alone``: whether threads are the caller's, who runs shares of that call.
 
     >>> from winogen.kernels import named
     >>> from winogen.records import TARGETS, Precision
@@ -43,7 +48,7 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
     >>> "size_t layer_workspace_bytes(const winogen_conv *p, int threads)" in text
     True
     """
-    text = str(_module(spec).text(spec, prefix, call))
+    text = str(_module(spec).text(spec, prefix, call, alone))
     return used_only(text) if call is None else text
 
 

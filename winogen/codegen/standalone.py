@@ -14,7 +14,7 @@ from winogen.codegen.compiling import compiling, spelled_target
 from winogen.codegen.ctext import commented
 from winogen.codegen.render import render
 from winogen.codegen.templates import Context, wrapped
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import Fields, Spec, fields_for, wishes_of
 from winogen.kernels.quantized import QuantizedSpec
@@ -50,6 +50,7 @@ class Interface:
     note: str = ""  # on numbers in narrow arrays
     scratch: bool = False  # whether packing needs memory of its own
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of arrays, by name
+    shared: bool = False  # whether threads are the caller's, each of which runs a part
 
 
 @dataclass(frozen=True)
@@ -230,8 +231,11 @@ def render_pair(
     what the head comment says of it. ``command``: what regenerates the files. Raises InvalidValue
     if ``name`` is no C identifier, or one that C or the kernel has other uses for.
     """
-    kernel = render(spec, call=fields)
-    functions = ["packed_bytes", "pack", "workspace_bytes", "run"]
+    shared = interface.shared
+    if shared:
+        check_shares(spec, fields)
+    kernel = render(spec, call=fields, alone=shared)
+    functions = ["packed_bytes", "pack", "workspace_bytes", "run_part" if shared else "run"]
     scratch = ["scratch"] * interface.scratch
     functions += [f"{one}_bytes" for one in scratch]
     exported = {f"{check_name(name)}_{what}" for what in functions}
@@ -240,10 +244,11 @@ def render_pair(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
         )
-    run = [*interface.reading, spec.output, "workspace", "threads"]
-    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed', *scratch, 'threads'])});",
-             f"{name}_run({', '.join(run)});")  # fmt: skip
-    threads = "int threads"
+    runs, shares = (functions[3], ["part", "parts"]) if shared else ("run", ["threads"])
+    packs = [] if shared else shares
+    run = [*interface.reading, spec.output, "workspace", *shares]
+    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed', *scratch, *packs])});",
+             f"{name}_{runs}({', '.join(run)});")  # fmt: skip
     known: dict[str, Any] = {
         "name": name,
         "guard": f"{name.upper()}_H",
@@ -268,16 +273,16 @@ def render_pair(
                 *_inputs(interface.packing),
                 f"{interface.packed} *packed",
                 *(f"void *{one}" for one in scratch),
-                threads,
+                *(f"int {one}" for one in packs),
             ],
         ),
         "run": prototype(
-            f"{name}_run",
+            f"{name}_{runs}",
             [
                 *_inputs(interface.reading),
                 f"{interface.writing} *{spec.output}",
                 "void *workspace",
-                threads,
+                *(f"int {one}" for one in shares),
             ],
         ),
         "call": {
@@ -301,6 +306,15 @@ def render_pair(
         f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
         f"{name}.h": pair.render("standalone.h.j2"),
     }
+
+
+def check_shares(spec: Spec, fields: Mapping[str, Any]) -> None:
+    """Raise Unsupported for a kernel whose threads wait for one another."""
+    if fields["phases"] > 1 and not isinstance(spec, GemmSpec):  # its rows know nothing of others
+        raise Unsupported(
+            "threads: got 'caller' with product_dtype='int16', whose kernel looks for the largest "
+            "numbers first, and waits; allowed: a number, or other products"
+        )
 
 
 def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:

@@ -37,8 +37,9 @@ def standalone(
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
-    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; ``edge``
-    must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
+    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; "caller", or
+    "caller:N": each thread of the caller runs a part, and the C knows nothing of threads. ``edge`` must be
+    "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the files are written.
     ``command``: what the files say regenerates them. The plan is made for the default
     machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
@@ -50,7 +51,8 @@ def standalone(
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
     writer = HOSTS[arguments.choice("host", host, HOSTS)]
     target = host_target() if isa is None else arguments.target(isa)
-    asked = Options(**{"threads": 1, **options})
+    threads, shared = whose(options.pop("threads", 1))
+    asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
     writer.check(dtype, layer.layout)
@@ -66,18 +68,31 @@ def standalone(
     folded = problem.folded
     chosen = planner.choose(folded, request.folded(layer), target, Machine())
     (work,) = chosen.works(folded)
+    if writer.in_one_phase or shared:
+        work = replace(work, split=2 * work.split)
     spec = KernelSpec.of(work)
-    if writer.in_one_phase and spec.values(work)["phases"] > 1:
-        alone = replace(request.folded(layer), threads=1)  # blocks that no threads share
-        chosen = planner.choose(folded, alone, target, Machine())
-        (work,) = chosen.works(folded)
-        spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     shapes = {
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
     }  # fmt: skip
-    interface = replace(float_interface(spec, fields), shapes=shapes)
+    interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
     return writer.files(name or name_of(problem), spec, fields, interface, about, command)
+
+
+CALLER = "caller"
+SHARES = 4  # threads that work is cut for where its caller has them; any number may run it
+
+
+def whose(threads: Any) -> tuple[Any, bool]:
+    """Return how many threads work is cut for, and whether they are the caller's.
+
+    >>> whose(3), whose("caller"), whose("caller:16")
+    ((3, False), (4, True), (16, True))
+    """
+    word, colon, count = threads.partition(":") if isinstance(threads, str) else ("", "", "")
+    if word != CALLER:
+        return threads, False
+    return (int(count) if count.isascii() and count.isdecimal() else count) if colon else SHARES, True
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
+from winogen.conv.standalone import whose
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Machine, Precision
 from winogen.toolchain import host_target
@@ -29,7 +31,7 @@ def standalone_gemm(
 
     ``transpose_a``, ``transpose_b``: whether a lies in memory as k x m, and b as n x k.
     ``activation``: as `gemm` takes it; the slopes of prelu come with the call. ``threads``: how
-    many the work is cut for; any number may run it. ``isa``: an instruction set of `TARGETS`, by
+    many the work is cut for, or "caller", see `standalone`; any number may run it. ``isa``: an instruction set of `TARGETS`, by
     default this CPU's. ``command``: what the files say regenerates them. Blocks are chosen for
     the default machine: files are the same wherever they are made. Raises InvalidType and
     InvalidValue.
@@ -44,6 +46,7 @@ def standalone_gemm(
     dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
     target = host_target() if isa is None else arguments.target(isa)
     epilogue = arguments.activation(activation)
+    cut, shared = whose(threads)
     work = GemmWork(
         GemmSpec(Precision.of(dtype), target, tuning(target, n, dtype)),
         m=m,
@@ -55,7 +58,7 @@ def standalone_gemm(
         epilogue=epilogue,
         packed=True,
         machine=Machine(),
-        threads=arguments.threads(threads),
+        threads=arguments.threads(cut),
     )
     shapes = (
         ("a", (k, m) if transpose_a else (m, k), transpose_a),
@@ -72,5 +75,5 @@ def standalone_gemm(
     if epilogue.means:
         about.append(f"followed by {epilogue.means}")
     spec, fields = work.spec, work.spec.values(work)
-    interface = float_interface(spec, fields)
+    interface = replace(float_interface(spec, fields), shared=shared)
     return render_pair(name or f"gemm_{m}_{n}_{k}", spec, fields, interface, about, command)

@@ -20,6 +20,7 @@ from winogen.conv.quantization import (
 from winogen.conv.quantized import ACTIVATIONS
 from winogen.conv.quantized_planner import CallNumbers, ranked
 from winogen.conv.request import Request
+from winogen.conv.standalone import whose
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
 from winogen.records import Epilogue
@@ -111,9 +112,10 @@ def standalone_quantized(
         limits=(max(limits[0], y_zero) if relu and reals is None else limits[0], limits[1]),
         reals=reals,
     )
+    cut, shared = whose(threads)
     request = Request(
         arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
-        threads=arguments.threads(threads),
+        threads=arguments.threads(cut),
     )
     target = host_target() if isa is None else arguments.target(isa)
     work = ranked(problem, request, numbers, target)[0].work
@@ -124,7 +126,7 @@ def standalone_quantized(
         name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
         spec,
         fields,
-        byte_interface(spec, fields, types),
+        replace(byte_interface(spec, fields, types), shared=shared),
         _about(problem, work, types, epilogue, x_zero),
         command,
     )

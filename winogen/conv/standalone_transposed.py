@@ -15,7 +15,7 @@ from winogen.conv.options import Options
 from winogen.conv.problem import Seams, plane_of
 from winogen.conv.query import Query
 from winogen.conv.request import Request
-from winogen.conv.standalone import ENDS, computed_by
+from winogen.conv.standalone import ENDS, computed_by, whose
 from winogen.conv.stock import only
 from winogen.conv.transposed import requests, ways
 from winogen.conv.transposed_problem import Part, TransposedLayer, TransposedProblem
@@ -67,7 +67,8 @@ def standalone_transposed(
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
     target = host_target() if isa is None else arguments.target(isa)
-    asked = Options(**{"threads": 1, **options})
+    threads, shared = whose(options.pop("threads", 1))
+    asked = Options(**{"threads": threads, **options})
     layer = TransposedLayer.of(tuple(weight_shape), dtype, asked, output_padding)
     problem = layer.problem(input_shape)
     if not problem.batch:
@@ -81,7 +82,7 @@ def standalone_transposed(
         prod(sample.kernel), tuple(_phases(problem, call, spec) for call in calls),
     )  # fmt: skip
     fields = transposed.calls[0].fields
-    interface = float_interface(spec, fields, transposed)
+    interface = replace(float_interface(spec, fields, transposed), shared=shared)
     about = _about(problem, spec, calls)
     return render_pair(name or _name(problem), spec, fields, interface, about, command, transposed)
 

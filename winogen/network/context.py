@@ -45,6 +45,8 @@ class FilesContext(Context):
     basis: str
     prime: str
     arena_bytes: int
+    shared: bool = False  # whether threads are the caller's
+    part_bytes: int = 0  # of the arena, what each part needs that runs at the same time
     pairs: Sequence[str]  # names of files that are compiled besides
     has_maps: bool
     has_arrays: bool

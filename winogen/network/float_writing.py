@@ -12,7 +12,7 @@ import numpy as np
 
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
-from winogen.codegen.standalone import float_interface, render_pair
+from winogen.codegen.standalone import Interface, float_interface, render_pair
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
@@ -45,6 +45,8 @@ from winogen.onnx.reference import Reference
 from winogen.onnx.sensitivity import outputs_of
 from winogen.records import Target
 from winogen.toolchain import host_target
+
+_SHARE = "part", "parts"  # the last arguments of what runs in parts
 
 
 class Rows(NamedTuple):
@@ -183,7 +185,7 @@ class FloatWriter:
 
     def _convolution(self, label: str, step: Step, one: Kernel, workspace: int, rows: Rows) -> Call:
         op = step.op.conv
-        interface = float_interface(one.spec, one.fields)
+        interface = self._interface(one)
         slopes = arguments.slopes(op.activation, len(op.weight), np.dtype(np.float32))
         given = {
             "input": self._at(step.input, rows.input, rows.images),
@@ -195,9 +197,12 @@ class FloatWriter:
         }
         pointers = [given[what] for what in interface.reading]
         output = self._at(step.output, rows.output, rows.images)
-        return Call(
-            label, f"{self._pair(one)}_run", (*pointers, output, f"arena + {workspace}", "1")
-        )
+        function, shares = ("run_part", self._share) if self.plan.shared else ("run", ("1",))
+        arguments_ = (*pointers, output, f"arena + {workspace}", *shares)
+        return Call(label, f"{self._pair(one)}_{function}", arguments_)
+
+    def _interface(self, one: Kernel) -> Interface:
+        return replace(float_interface(one.spec, one.fields), shared=self.plan.shared)
 
     def _pair(self, one: Kernel) -> str:
         """The name of a kernel's pair of files."""
@@ -205,8 +210,8 @@ class FloatWriter:
         if key not in self.pairs:
             name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
             about = about_of(one.problem, one.choice, one.spec)
-            interface = float_interface(one.spec, one.fields)
-            self.texts |= render_pair(name, one.spec, one.fields, interface, about, self.command)
+            given = one.spec, one.fields, self._interface(one), about, self.command
+            self.texts |= render_pair(name, *given)
         return self.pairs[key]
 
     def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
@@ -225,14 +230,21 @@ class FloatWriter:
         ends = zip((step.input, step.output), (rows.input, rows.output))
         pointers = [self._at(place, row, rows.images) for place, row in ends]
         struct_name = self._struct("winogen_map", struct)
-        return Call(label, f"{self.name}_map", (struct_name, str(parts), *pointers, *more))
+        given = struct_name, str(parts), *pointers, *more
+        return Call(label, f"{self.name}_map", (*given, *self._share))
 
     def _turning(self, label: str, step: Step) -> Call:
         self.turns = True
         struct, _, parts = turning(self.library, step.op.origin, step.shape, "float32")
         struct_name = self._struct("winogen_relayout", struct)
         places = self._at(step.input), self._at(step.output)
-        return Call(label, f"{self.name}_relayout", (struct_name, str(parts), *places))
+        given = struct_name, str(parts), *places
+        return Call(label, f"{self.name}_relayout", (*given, *self._share))
+
+    @property
+    def _share(self) -> tuple[str, ...]:
+        """The last arguments of what runs in parts."""
+        return _SHARE if self.plan.shared else ()
 
     def _struct(self, kind: str, struct: Any) -> str:
         """The name of a constant struct; equal ones are there once."""
@@ -319,6 +331,8 @@ class FloatWriter:
             "weight_bytes": self.weight_bytes,
             "header": HEADER,
             "arena_bytes": plan.arena_bytes,
+            "shared": plan.shared,
+            "part_bytes": plan.part_bytes,
             "magic": MAGIC.decode(),
             "basis": f"0x{BASIS:X}",
             "prime": f"0x{PRIME:X}",

@@ -25,8 +25,10 @@ from winogen.graph.shapes import shapes
 from winogen.graph.strips import Compute
 from winogen.kernels import Work
 from winogen.kernels.spec import KernelSpec
+from winogen.kernels.work import round_up
 from winogen.network.reading import Network
 from winogen.records import Machine, Target
+from winogen.records.machine import LINE
 
 _ITEM = 4  # bytes of a number
 
@@ -52,6 +54,10 @@ class Schedule:
     workspaces: tuple[int, ...]  # where that of each step begins
     arena_bytes: int
     least_bytes: int  # that any arena needs: what is alive at the same time
+    # Whether threads are the caller's, each of which runs a part of every step, and what each part
+    # needs of the arena: its bytes are those of one part.
+    shared: bool = False
+    part_bytes: int = 0
 
     @property
     def predicted_error(self) -> float:
@@ -86,8 +92,11 @@ def schedule(
     algorithm: str = "auto",
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
+    threads: int | None = None,
 ) -> Schedule:
     """Return the plan of a network on one thread, in the layout that is predicted to be faster.
+
+    ``threads``: of the caller, each of which runs a part of every step.
 
     It is made for the default machine: the same wherever it is made. Raises InvalidValue, and
     Unsupported for an algorithm that some layer does not have.
@@ -95,7 +104,7 @@ def schedule(
     settings = Settings(
         layout="NCHW",
         dtype="float32",
-        threads=1,
+        threads=threads or 1,
         tolerance=tolerance,
         algorithm=algorithm,
         target=target,
@@ -119,11 +128,14 @@ def schedule(
         assert problem is not None
         raise problem
     best = min(ways, key=lambda way: way.seconds)
+    if threads is not None:
+        return _laid(best, shared=True)
     # All strips that are predicted to be faster: they need less of the arena besides.
     return _laid(best.with_chains(best.possible))
 
 
-def _laid(planned: Planned) -> Schedule:
+def _laid(planned: Planned, shared: bool = False) -> Schedule:
+    """The arena of a plan; ``shared``: kernels work behind all else, each part in a slice."""
     chained = {number for chain in planned.chains for number in chain.numbers}
     kernels = tuple(
         () if number in chained else _kernels(step, planned, number)
@@ -137,16 +149,29 @@ def _laid(planned: Planned) -> Schedule:
         Life(_workspace_bytes((*some, *strips.get(number, ()))), *spans.get(number, (number,) * 2))
         for number, some in enumerate(kernels)
     ]
-    everything = [*lives.values(), *needs]
-    begins, total = offsets(everything)
+    if shared:
+        begins, total = offsets([*lives.values()])
+        every = [one for some in kernels for one in some]
+        begin = round_up(total, LINE)
+        together, each = (
+            max((round_up(one.fields[size], LINE) for one in every), default=0)
+            for size in ("shared_bytes", "thread_bytes")
+        )
+        begins += [begin] * len(kernels)
+        memory = begin + together + each, least([*lives.values()]) + together + each, each
+    else:
+        everything = [*lives.values(), *needs]
+        begins, total = offsets(everything)
+        memory = max(total, LINE), least(everything), 0
     return Schedule(
         planned,
         kernels,
         strips,
         dict(zip(lives, begins)),
         tuple(begins[len(lives) :]),
-        max(total, 64),
-        least(everything),
+        *memory[:2],
+        shared,
+        memory[2],
     )
 
 

@@ -44,6 +44,7 @@ class TrialContext(Context, templates=("network/trial.c.j2",)):
     function: str
     arguments: Sequence[str]  # of the first call
     arguments_again: Sequence[str]  # of the second, whose outputs are others
+    shared: bool  # whether the second runs in parts
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Program:
     inputs: Sequence[Array]
     outputs: Sequence[Array]
     in_file: bool  # whether weights are in a file
+    shared: bool = False  # whether it runs in parts, too
 
     def runner(self) -> Runner:
         """Return what compiles and runs it; raises CompilerNotFound, which says what lacks."""
@@ -117,6 +119,7 @@ class Program:
             arguments_again=[
                 self._argument(one, "again" if one in self.outputs else "of") for one in arrays
             ],
+            shared=self.shared,
         ).render()
 
     def _argument(self, one: Array, which: str) -> str:

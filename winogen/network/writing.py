@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from winogen.codegen.standalone import check_name, name_after
 from winogen.conv import arguments
-from winogen.errors import InvalidType, InvalidValue, VerificationError, WinogenError
+from winogen.conv.standalone import CALLER, whose
+from winogen.errors import (
+    InvalidType,
+    InvalidValue,
+    Unsupported,
+    VerificationError,
+    WinogenError,
+)
 from winogen.files import check_folder, check_regular, whole_folder
 from winogen.network.bytes_reading import ByteNetwork, read_bytes
 from winogen.network.bytes_testing import is_optimized
@@ -88,6 +95,7 @@ def generate(
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
     flash_limit: int | None = None,
+    threads: Any = None,
     check: bool = True,
     command: str = "winogen.network.generate",
 ) -> Files:
@@ -105,6 +113,8 @@ def generate(
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
     are computed by Winograd in integers, with the same codes, as far as their transformed filters
     find room. None: all are direct, whose constants are smallest.
+    ``threads``: None for a network on one thread; "caller", or "caller:N" for about N of them: of
+    a network of float32, each thread of the caller runs a part of every step.
     ``check``: whether the C is compiled and runs beside the model, in onnxruntime, before it is
     returned: on this CPU if it has the instructions, else where an emulator and its compiler are,
     else as the same network for any CPU. `Files.comparison` says which it was, and why none was
@@ -130,6 +140,9 @@ def generate(
         arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
+    cut, shared = whose(threads)
+    if threads is not None and not shared:
+        raise InvalidValue(f"threads: got {threads!r} with a model; allowed: None, or {CALLER!r}")
     if type(check) is not bool:
         raise InvalidType(f"check: got {type(check).__name__}; allowed: True or False")
     floats: dict[str, Any] = {
@@ -137,6 +150,7 @@ def generate(
         "algorithm": algorithm,
         "workspace_limit": workspace_limit,
         "filter_dtype": filter_dtype,
+        "threads": arguments.threads(cut) if shared else None,
     }
     proto = load(model_or_path)
     model = loaded(proto, input_shapes)
@@ -209,6 +223,11 @@ def _written(
         return schedule(read, target, **floats)
 
     if is_quantized(model):
+        if floats["threads"] is not None:
+            raise Unsupported(
+                f"threads: got {CALLER!r}; allowed: None, as the model is a quantized one, whose C "
+                "runs on one thread"
+            )
         read = read_bytes(model, name)
         if not read.has_floats:
             usual = {"algorithm": "auto"}
@@ -234,7 +253,7 @@ def _written(
     contents = alone.files()
     files = Files(contents, *sizes, alone.weight_bytes, plan.predicted_error, *plan.products)
     ends_of = whole.inputs, whole.outputs
-    program = Program(name, contents, alone.flagged, *ends_of, weights == "file")
+    program = Program(name, contents, alone.flagged, *ends_of, weights == "file", plan.shared)
     return _Made(files, program, whole, {})
 
 
