@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli.conftest import refused, winogen
 from codegen.ggml_graph import HEADERS, Graph, Node
+from kernels.turns import turns
 
 from winogen import Conv2d, conv2d
 from winogen.conv.standalone import standalone
@@ -54,8 +55,7 @@ def written(folder, files):
         (folder / file).write_text(text)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer, language", turns(LAYERS, LANGUAGES))
 def test_no_compiler_warns(tmp_path, layer, language):
     compiler, *flags = LANGUAGES[language]
     program = found(compiler)
@@ -102,8 +102,7 @@ def test_the_excerpt_of_the_header_is_that_of_the_library():
     subprocess.run([*compiler, "-isystem", HEADERS, "-"], input=text, text=True, check=True)
 
 
-@pytest.mark.parametrize("filters", [np.float32, np.float16])
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer, filters", turns(LAYERS, (np.float32, np.float16)))
 def test_a_graph_computes_the_layer(tmp_path, layer, filters):
     """The same for any number of threads; predicted is the error without bias and activation."""
     pytest.importorskip("ggml", reason="needs ggml-python")
@@ -191,7 +190,8 @@ def test_the_lines_of_the_page(tmp_path, winogen):
 DECLARED = """#include "ggml.h"
 extern "C" {
 struct ggml_tensor *ggml_conv_2d(
-    struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *, int, int, int, int, int, int);
+    struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *,
+    int, int, int, int, int, int);
 struct ggml_tensor *ggml_add(struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *);
 struct ggml_tensor *ggml_reshape_4d(
     struct ggml_context *, struct ggml_tensor *, int64_t, int64_t, int64_t, int64_t);

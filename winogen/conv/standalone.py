@@ -49,7 +49,7 @@ def standalone(
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
-    writer = HOSTS[arguments.choice("host", host, HOSTS)]
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
     target = host_target() if isa is None else arguments.target(isa)
     threads, shared = whose(options.pop("threads", 1))
     asked = Options(**{"threads": threads, **options})
