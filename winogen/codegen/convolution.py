@@ -84,7 +84,6 @@ class ConvolutionContext(RealKernelContext, templates=("kernels/*.c.j2", "shared
     # Of products of integers and of float16.
     word: int = 0  # numbers of a word
     chunk: int = 0  # channels of it
-    bands: int = 0  # of an image, whose largest numbers are looked for
     row_segment: int = 0  # pixels of a row that are made into words together
     scale_top: int = 14  # scales bring the largest numbers between 2^this and 2^(this + 1)
 

@@ -21,10 +21,10 @@ from winogen.codegen.render import render
 from winogen.codegen.standalone import (
     Interface,
     check_name,
-    check_shares,
     comment,
     initialisers,
     prototype,
+    sliced,
 )
 from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
@@ -117,7 +117,7 @@ def render_node(
     made = {f"{name}_{end}" if end else name for end in _MEANS}
     if name.startswith("ggml"):
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
-    check_shares(spec, fields)
+    fields = sliced(spec, fields)
     kernel = render(spec, call=fields, alone=True)
     if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
         raise InvalidValue(

@@ -20,7 +20,6 @@ class Host:
     # What it holds arrays of; nothing: everything.
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
-    in_one_phase: bool = False  # whether its threads cannot wait for each other within a layer
 
     def check(self, dtype: str, layout: str) -> None:
         """Raise Unsupported for a layer whose arrays the host does not have."""
@@ -49,7 +48,6 @@ HOSTS = {
             "winogen.codegen.ggml:render_node",
             dtypes=("float32", "float16", "bfloat16"),
             layouts=("NCHW",),
-            in_one_phase=True,
         ),
     )
 }

@@ -68,8 +68,6 @@ def standalone(
     folded = problem.folded
     chosen = planner.choose(folded, request.folded(layer), target, Machine())
     (work,) = chosen.works(folded)
-    if writer.in_one_phase or shared:
-        work = replace(work, split=2 * work.split)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     shapes = {
