@@ -34,6 +34,7 @@ from winogen.kernels.spec import KernelSpec
 # By the type of arrays, as ggml calls it.
 TYPES = {"float32": "GGML_TYPE_F32", "float16": "GGML_TYPE_F16", "bfloat16": "GGML_TYPE_BF16"}
 
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _TENSOR = "struct ggml_tensor *"
 _BELOW = (
     "{0}.h says how to use it. The kernel below serves any sizes; those of the layer follow it."
@@ -119,7 +120,7 @@ def render_node(
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
     fields = sliced(spec, fields)
     kernel = render(spec, call=fields, alone=True)
-    if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
+    if taken := made & {*_OWN, *re.findall(r"\w+", _COMMENT.sub("", kernel))}:
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
