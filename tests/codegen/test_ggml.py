@@ -19,6 +19,7 @@ from winogen.toolchain import find_compiler, host_target
 
 __all__ = ["refused", "winogen"]  # fixtures
 
+NO_GGML = "no ggml: pip install 'winogen[ggml]'"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only")
 LANGUAGES = {
     "gcc": ("gcc", "-std=c11"),
@@ -89,7 +90,7 @@ def test_a_layer_is_a_file_of_1500_lines(side, channels):
 
 
 def test_the_excerpt_of_the_header_is_that_of_the_library():
-    ggml = pytest.importorskip("ggml", reason="needs ggml-python")
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
     names = [name for name, *_ in ggml.ggml_tensor._fields_ if name != "padding"]
     assert {"src", "data", "ne", "type"} <= set(names)
     places = {name: getattr(ggml.ggml_tensor, name).offset for name in names}
@@ -105,7 +106,7 @@ def test_the_excerpt_of_the_header_is_that_of_the_library():
 @pytest.mark.parametrize("layer, filters", turns(LAYERS, (np.float32, np.float16)))
 def test_a_graph_computes_the_layer(tmp_path, layer, filters):
     """The same for any number of threads; predicted is the error without bias and activation."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     shape, weight_shape, options = LAYERS[layer]
     asked = {"activation": ("leaky_relu", 0.2), "threads": 2, **options}
     written(tmp_path, standalone(shape, weight_shape, name="conv", host="ggml", **asked))
@@ -156,7 +157,7 @@ struct ggml_tensor *page(ggml_context *ctx, ggml_tensor *x, ggml_tensor *, ggml_
 
 def test_the_lines_of_the_page(tmp_path, winogen):
     """They compile as C++, and compute the layer, for inputs that fit and for others."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     program = found("g++") or found("clang++")
     if program is None:
         pytest.skip("this machine has no compiler of C++")
@@ -202,7 +203,7 @@ struct ggml_tensor *ggml_leaky_relu(struct ggml_context *, struct ggml_tensor *,
 
 def test_other_numbers_and_what_is_added(tmp_path):
     """Arrays of float16, packed filters of float16, and an addition that a node reads."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     shape, weight_shape = (2, 5, 11, 9), (7, 5, 3, 3)
     draw = np.random.default_rng(3)
     x, w = (draw.integers(-3, 4, one).astype(np.float16) for one in (shape, weight_shape))
@@ -223,7 +224,7 @@ def test_other_numbers_and_what_is_added(tmp_path):
 
 def test_an_input_that_is_not_contiguous(tmp_path):
     """A view of the first channels of more: the node has it copied."""
-    ggml = pytest.importorskip("ggml", reason="needs ggml-python")
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
     files = standalone((1, 5, 9, 8), (7, 5, 3, 3), name="conv", host="ggml", algorithm="direct")
     written(tmp_path, files)
     node = Node(tmp_path, "conv", (find_compiler().command[0], "-std=gnu11", "-O1"))
