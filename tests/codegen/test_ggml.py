@@ -285,3 +285,45 @@ def exact_of(w, bias, x, options):
     named = {name: value for name, value in options.items() if name not in ("algorithm", "tile")}
     w, bias, x = (one.astype(np.float64) for one in (w, bias, x))
     return conv2d(x, w, bias, algorithm="direct", **named)
+
+
+
+
+def test_memory_of_backends_and_allocators(tmp_path):
+    """As stable-diffusion.cpp has it: contexts allocate nothing, and layers share a workspace."""
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
+    shape, options, threads, layers = (1, 16, 24, 24), {"padding": 1, "activation": "relu"}, 2, 6
+    written(tmp_path, standalone(shape, (16, 16, 3, 3), name="conv", host="ggml", **options))
+    node = Node(tmp_path, "conv", (find_compiler().command[0], "-std=gnu11", "-O1"))
+    draw = np.random.default_rng(3)
+    w = (draw.standard_normal((16, 16, 3, 3)) / 8).astype(np.float16)
+    bias, x = (draw.standard_normal(size).astype(np.float32) for size in ((16,), shape))
+    backend = ggml.ggml_backend_cpu_init()
+    ggml.ggml_backend_cpu_set_n_threads(backend, threads)
+    with Graph(1, allocates=False) as weights, Graph(1, allocates=False) as graph:
+        own = weights.empty(w), weights.empty(bias)
+        packed = node.empty_packed(weights)
+        buffer = ggml.ggml_backend_alloc_ctx_tensors(weights.context, backend)
+        for tensor, array in zip(own, (w, bias)):
+            weights.fill(tensor, array)
+        node.pack(own[0], packed)
+        input = y = graph.empty(x)
+        ggml.ggml_set_input(input)
+        for _ in range(layers):
+            y = node(graph, y, packed, own[1], threads=threads)
+        ggml.ggml_set_output(y)
+        whole = ggml.ggml_new_graph(graph.context)
+        ggml.ggml_build_forward_expand(whole, y)
+        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend))
+        assert ggml.ggml_gallocr_alloc_graph(allocator, whole)
+        graph.fill(input, x)
+        assert ggml.ggml_backend_graph_compute(backend, whole) == 0
+        expected = x.astype(float)
+        for _ in range(layers):
+            expected = exact_of(w, bias, expected, options)
+        assert abs(graph.data(y) - expected).max() <= 1e-5 * abs(expected).max()
+        used = ggml.ggml_gallocr_get_buffer_size(allocator, 0)
+        assert used <= node.workspace_bytes(threads) + 4 * x.nbytes + 4096
+        ggml.ggml_gallocr_free(allocator)
+        ggml.ggml_backend_buffer_free(buffer)
+    ggml.ggml_backend_free(backend)
