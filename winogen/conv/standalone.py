@@ -49,13 +49,13 @@ def standalone(
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
-    writer = HOSTS[arguments.choice("host", host, HOSTS)]
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
     target = host_target() if isa is None else arguments.target(isa)
     threads, shared = whose(options.pop("threads", 1))
     asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
-    writer.check(dtype, layer.layout, layer.rank)
+    writer.check(dtype, layer.layout)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
