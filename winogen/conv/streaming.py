@@ -202,14 +202,11 @@ def _check(layer: Layer, request: Request) -> None:
         )
     if request.algorithm not in ("auto", "direct"):
         raise Unsupported(
-            f'algorithm: got "{request.algorithm}"; allowed: "auto" or "direct" for streams, as '
-            "outputs of tiles depend on where the tiles begin"
+            f'algorithm: got "{request.algorithm}"; allowed: "auto" or "direct" without tile, points '
+            "and moduli for streams, as outputs of tiles depend on where the tiles begin"
         )
-    if any(request.tile) and max(map(int, filter(None, request.tile))) > 1 or any(request.points):
-        raise Unsupported(f"tile: got {request.tile}; allowed: None for streams")
-    if Precision.of(layer.dtype, request.filter_dtype, request.product_dtype).format.summing != (
-        "kept"
-    ):
+    precision = Precision.of(layer.dtype, request.filter_dtype, request.product_dtype)
+    if precision.format.summing != "kept":
         raise Unsupported(
             f'product_dtype: got "{request.product_dtype}", whose numbers are scaled by what is in '
             "a piece; allowed: None or bfloat16 for streams"
