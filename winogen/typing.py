@@ -76,7 +76,11 @@ Tile: TypeAlias = IntOrInts
 _Ends: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 Ends: TypeAlias = tuple[_Ends, ...] | list[list[int]]  # before and after each axis
 Padding: TypeAlias = (
-    Literal["same", "valid"] | SupportsIndex | tuple[_Ends, ...] | list[int] | list[list[int]]
+    Literal["same", "valid", "causal"]
+    | SupportsIndex
+    | tuple[_Ends, ...]
+    | list[int]
+    | list[list[int]]
 )
 
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]

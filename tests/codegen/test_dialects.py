@@ -100,7 +100,7 @@ def test_constants_beyond_single_precision():
 
 
 def test_formats_of_derive_are_the_dialects():
-    compiled = {"c", "fixed", "verilog", "hls"}
+    compiled = {"c", "fixed", "verilog", "hls", "fpcore"}
     others = {"text", "json", "latex", "numpy", *compiled}
     assert {one.value for one in OutputFormat} == {*DIALECTS, *others}
     assert {one.value for one in OutputFormat if one.has_programs_only} == {*compiled, *DIALECTS}

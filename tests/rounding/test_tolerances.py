@@ -10,12 +10,11 @@ import pytest
 from winogen import cook_toom, tolerance
 from winogen.errors import WinogenError
 from winogen.program.summation import ordered
-from winogen.rounding.bounds import Growth, rounded_by
 
 
-def _figures():
-    path = Path(__file__).parents[2] / "scripts" / "tolerance_figures.py"
-    spec = importlib.util.spec_from_file_location("tolerance_figures", path)
+def _figures(name="tolerance_figures"):
+    path = Path(__file__).parents[2] / "scripts" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -37,11 +36,20 @@ def test_mistakes_are_found_that_a_loose_tolerance_hides():
 
 
 def test_a_sum_of_1024_has_the_bound_that_satire_published():
-    program = ordered([[1] * 1024], "pairwise")
-    growth = Growth.of_program(program)
-    # The inputs are rounded, too; they are in [-1, 1].
-    bound = rounded_by([(growth.roundings + 1, 2.0**-53)]) * growth.matrix.sum()
-    assert bound == pytest.approx(1.2505552e-12, rel=1e-7)
+    satire = _figures("satire_bounds")
+    found = satire.bound(ordered([[1] * 1024], "pairwise"))
+    assert found == pytest.approx(satire.SATIRE_SUM, rel=2e-8)
+
+
+def test_satires_fourier_transforms_stay_within_their_bounds():
+    satire = _figures("satire_bounds")
+    whole, one = satire.fourier(4, False), satire.fourier(4, True)
+    assert satire.bound(one) == pytest.approx(satire.bound(whole), rel=1e-12)
+    x = np.arange(16.0) % 5
+    np.testing.assert_allclose(whole.run(x), np.fft.fft(x).real, atol=1e-13)
+    for levels in (4, 6):
+        error = satire.seen(levels)
+        assert 0 < error < satire.bound(satire.fourier(levels, True)) < 100 * error
 
 
 def test_what_is_larger_where():

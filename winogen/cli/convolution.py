@@ -136,7 +136,7 @@ def _read(name: str, value: Any) -> Any:
     if name in ("stride", "dilation", "tile"):
         return single(integers(name, value, 1, 2, 3, signs="x" if name == "tile" else ""))
     if name == "padding":
-        ways = ("same", "valid")
+        ways = ("same", "valid", "causal")
         if value in ways:
             return value
         return single(integers(name, value, 1, 2, 3, also=", ".join(ways)))

@@ -52,6 +52,7 @@ class OutputFormat(str, Enum):
     rust = "rust"
     python = "python"
     julia = "julia"
+    fpcore = "fpcore"
     verilog = "verilog"
     hls = "hls"
 
@@ -254,7 +255,7 @@ def _keeper() -> Keeper:
 
 def _in(format: OutputFormat, transform: Transform, points: str | None, moduli: str | None) -> str:
     """The file of a transform in a format for compilers."""
-    from winogen.codegen import dialects, naming
+    from winogen.codegen import dialects, fpcore, naming
 
     if format is OutputFormat.c:
         return transform.header
@@ -263,6 +264,8 @@ def _in(format: OutputFormat, transform: Transform, points: str | None, moduli: 
     command = naming.derive_command(
         transform.m, transform.r, format.value, made_of, transform.order, transform.stride
     )
+    if format is OutputFormat.fpcore:
+        return fpcore.render(transform, command)
     return dialects.render(transform, format.value, command)
 
 

@@ -235,18 +235,22 @@ def padding(
     """Return the padding before and after each axis of ``kernel``.
 
     ``"same"`` keeps the size and puts what is odd behind the axis, as torch does; it needs stride
-    1. ``"valid"`` is 0. Raises InvalidType or InvalidValue.
+    1. ``"valid"`` is 0. ``"causal"`` puts all before the only axis, so that no output sees what
+    comes after it. Raises InvalidType or InvalidValue.
     """
     rank = len(kernel)
-    allowed = f'a non-negative int, {several(rank)}, {_SIDES[rank]}, "same" or "valid"'
+    names = '"same" or "valid"' if rank > 1 else '"same", "valid" or "causal"'
+    allowed = f"a non-negative int, {several(rank)}, {_SIDES[rank]}, {names}"
     if isinstance(value, str):
         if value == "valid":
             return ((0, 0),) * rank
+        sums = [d * (k - 1) for k, d in zip(kernel, dilation)]
+        if value == "causal" and rank == 1:
+            return ((sums[0], 0),)
         if value != "same":
             raise InvalidValue(f"padding: got {value!r}; allowed: {allowed}")
         if max(stride) > 1:
             raise InvalidValue(f'padding: got "same" with stride {stride}; allowed: stride 1')
-        sums = [d * (k - 1) for k, d in zip(kernel, dilation)]
         return tuple((both // 2, both - both // 2) for both in sums)
     if not isinstance(value, (tuple, list)):
         number = whole("padding", value, 0, allowed)

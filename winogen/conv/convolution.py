@@ -147,11 +147,14 @@ class Convolution(WeightedFloats):
         return {"_layer": replace(self._layer, dtype=dtype), "_request": request}
 
     def _prepare(self, input_shape: Any) -> Executable:
-        return _prepared(self._layer.problem(input_shape), self._request)
+        return self._executable(self._layer.problem(input_shape))
+
+    def _executable(self, problem: Problem) -> Executable:
+        return _prepared(problem, self._request)
 
     def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
         problem = self._layer.problem(shape)
-        prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
+        prepared = self._executable(problem.sewn(seams or problem.seams))
         with self._lock:
             return self._keep(key, (prepared, prepared.pack(self._weight, self._packed)))
 

@@ -46,7 +46,8 @@ class Options:
     padding: Padding = 0
     """Pixels that are added around the image: a non-negative int for every side, (height, width),
     or ((top, bottom), (left, right)). "valid" adds none. "same" makes outputs as large as the
-    input, and needs stride 1."""
+    input, and needs stride 1. "causal", along one axis, adds all that a filter reaches over before
+    the signal, so that no output sees what comes after it."""
 
     dilation: IntOrInts = 1
     """Pixels from one tap of a filter to the next: a positive int, or (height, width)."""
