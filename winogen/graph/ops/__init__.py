@@ -21,6 +21,7 @@ from winogen.graph.ops.quantized import (
     QMean,
     Quantize,
     Recast,
+    ScaleSums,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Recast",
     "Relayout",
     "Repeat",
+    "ScaleSums",
     "Scaled",
     "Shape",
     "Shuffle",
