@@ -32,6 +32,7 @@ from winogen.graph.ops import (
     MaxPool,
     QAdd,
     QConv,
+    QGlobalMean,
     QMean,
     Recast,
     ScaleSums,
@@ -54,6 +55,7 @@ _FUNCTIONS: dict[type, str] = {
     QAdd: "winogen_add_codes",
     MaxPool: "winogen_largest_code",
     QMean: "winogen_mean_code",
+    QGlobalMean: "winogen_mean_code",
     Lookup: "winogen_look_up_codes",
     Recast: "winogen_look_up_codes",
     ScaleSums: "winogen_scale_sums",
@@ -161,6 +163,7 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
 def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     """Return the call of what is no convolution, between maps of these shapes (N, C, H, W)."""
     code = library()
+    op = op.step(shape, np.dtype(np.int8), False, False)
     batch, channels, height, width = shape
     fields: dict[str, Any] = {
         "batch": batch,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv.quantization import RANGES, QuantizedFilters
-from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, seen
+from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, pixel, seen
 from winogen.graph.ops.convolutions import check_channels, convolved
 from winogen.graph.ops.pools import GaplessPool
 
@@ -231,6 +231,26 @@ class QMean(OfCodes, GaplessPool):
         factor = np.float32(self.multiplier) / count
         ends = after.lowest, after.highest
         return requantized(sums, factor, *ends, after.codes.zero).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class QGlobalMean(OfCodes):
+    """The mean of every channel, whatever the size of the map."""
+
+    kinds = ("mean",)
+    is_global = True
+
+    x: Codes
+    after: After
+
+    def shape(self, shape: Shape) -> Shape:
+        return pixel(shape)
+
+    def step(self, shape: Shape, dtype: Any, adds: bool, adds_after: bool) -> QMean:
+        return QMean(self.x, self.after, shape[2:], shape[2:])
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        return self.step(arrays[0].shape, arrays[0].dtype, False, False).computed(*arrays)
 
 
 @dataclass(frozen=True)
