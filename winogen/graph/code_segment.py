@@ -100,6 +100,10 @@ class CodeSegment:
         """Of all filters that are packed at present."""
         return sum(array.nbytes for some in self._packed.values() for array in some.values())
 
+    def packed_of(self, name: str) -> int:
+        """Return the bytes of the packed filters of what makes a value."""
+        return sum(array.nbytes for array in self._packed.get(name, {}).values())
+
     def __getstate__(self) -> dict[str, Any]:
         return {"graph": self.graph}
 

@@ -390,7 +390,7 @@ def _meaning(node: fx.Node, held: Mapping[str, torch.Tensor]) -> Meaning:
 
 
 def _shape_of(node: Any) -> Shape:
-    for key in ("val", "tensor_meta"):
+    for key in ("tensor_meta", "val"):
         noted = node.meta.get(key)
         if noted is not None and hasattr(noted, "shape"):
             return tuple(noted.shape)
@@ -505,7 +505,7 @@ _MEANS: dict[Any, Callable[[fx.Node], dict[str, Any]]] = {
 }
 
 
-def attributes(module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
+def _attributes(module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a trace's attributes by the names of nodes."""
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -518,7 +518,7 @@ def attributes(module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
 
 def held_by(module: fx.GraphModule) -> dict[str, torch.Tensor]:
     """Return the tensors of attributes, and what quantizers' nodes make of these."""
-    held = dict(attributes(module))
+    held = dict(_attributes(module))
     for node in module.graph.nodes:
         made = folded(node, held) if kind_of(node) else None
         if made is not None:

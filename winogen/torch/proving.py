@@ -16,6 +16,8 @@ from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
 from winogen.torch.cases import PERTURBED, ROUNDING, Case, Witness, distance, run
+from winogen.torch.code_module import CodeModule
+from winogen.torch.code_proof import disagreements
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
@@ -48,6 +50,8 @@ def unproven(
     for case in sizes.values():
         names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
         names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
+        for module in body.modules():
+            names |= module.part.inner.keys() if isinstance(module, CodeModule) else set()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorder = _Recorder(traced, names)
@@ -57,6 +61,7 @@ def unproven(
         for graph, reason in checker.wrong:
             part = _part(reading.graph, graph)
             failures |= dict.fromkeys(part, f"on {case.name} {reason}")
+        failures |= {name: f"on {case.name} {why}" for name, why in checker.codes.items()}
     return failures
 
 
@@ -105,10 +110,14 @@ class _Checker(fx.Interpreter):
         super().__init__(body)
         self.values, self.decision = values, decision
         self.wrong: list[tuple[Graph, str]] = []
+        self.codes: dict[str, str] = {}  # tensors of the trace with other codes, and why
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node, compare it, and go on with what the model has there."""
         result = super().run_node(n)
+        module = self.submodules.get(str(n.target)) if n.op == "call_module" else None
+        if isinstance(module, CodeModule):
+            self.codes |= disagreements(module, self.values)
         names = n.meta.get(VALUES, ())
         several = isinstance(result, (list, tuple))
         results = list(result) if several else [result]

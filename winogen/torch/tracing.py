@@ -176,8 +176,7 @@ def _own(model: Any, calls: Calls) -> Traced:
     """The graph of an exported model, as quantizers of PyTorch make them."""
     spec = model._out_spec  # of an exported one
     check = getattr(model, "_guards_fn", None)
-    module = fx.GraphModule(model, _of_tensors(model.graph, calls), type(model).__name__)
-    _Noting(module).run(*clones(calls.tensors))
+    module = _noted(model, _of_tensors(model.graph, calls), type(model).__name__, calls)
     forward = None if check is None else check.forward
     return Traced(module, "its own graph", CallStructure(spec), SizeGuard(forward, calls))
 
@@ -203,15 +202,21 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
     graph = _of_tensors(exported.graph, calls)
     if functional:
         _simplify(graph)
-    module = fx.GraphModule(exported, graph, type(model).__name__)
-    _Noting(module).run(*clones(calls.tensors))
-    for node in module.graph.nodes:  # example sizes, where export has symbols
-        if node.meta.get("tensor_meta") is not None:
-            node.meta.pop("val", None)
+    module = _noted(exported, graph, type(model).__name__, calls)
     forward = None if check is None else check.forward
     return Traced(
         module, "torch.export", CallStructure(program.call_spec.out_spec), SizeGuard(forward, calls)
     )
+
+
+def _noted(root: nn.Module, graph: fx.Graph, name: str, calls: Calls) -> fx.GraphModule:
+    """A module whose nodes know the sizes of the example, where export has symbols."""
+    module = fx.GraphModule(root, graph, name)
+    _Noting(module).run(*clones(calls.tensors))
+    for node in module.graph.nodes:
+        if node.meta.get("tensor_meta") is not None:
+            node.meta.pop("val", None)
+    return module
 
 
 def _sizes(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
