@@ -1,6 +1,7 @@
 """Quantized models as PyTorch's quantizers write them, made by torch alone; nets of real size."""
 
 import torch
+import torch.ao.quantization.fx._decomposed  # the operators; torchao imports it, too
 from torch import fx, nn
 
 aten, qd = torch.ops.aten, torch.ops.quantized_decomposed
@@ -55,11 +56,12 @@ class _Writer:
                 continue
             if node.target in PRODUCTS:
                 self._weights(node)
-            for place in (0, 1) if "add" in str(node.target) else (0,):
-                before = node.args[place]
-                if self.fuses and "add" in str(node.target) and before.target in PRODUCTS:
-                    continue
-                node.update_arg(place, self._numbers(before, node))
+            places = [0, 1] if "add" in str(node.target) else [0]
+            if self.fuses and len(places) > 1:
+                convs = [place for place in places if node.args[place].target in PRODUCTS]
+                places.remove(convs[-1])
+            for place in places:
+                node.update_arg(place, self._numbers(node.args[place], node))
 
     def _numbers(self, tensor, reader):
         """A dequantized tensor for one reader, as quantizers give every reader its own."""
