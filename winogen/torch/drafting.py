@@ -38,7 +38,7 @@ from winogen.torch.code_module import CodeModule
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import confined, disagreement, unproven
+from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
@@ -195,7 +195,8 @@ class Torch(Adapter[Segments]):
             if failures:
                 return Fault(failures)
         whole = self._optimized(made.body, Report())
-        why = self._different(whole, made.allowed, decision.kernels)
+        most = MOST_OF_CODES if made.codes else None
+        why = self._different(whole, made.allowed, decision.kernels, most)
         return Fault(why=why) if why else None
 
     def run_exactly(self, draft: Draft[Segments]) -> Errors | None:
@@ -260,7 +261,14 @@ class Torch(Adapter[Segments]):
         with restored(self.model), working("checking layers"), confined(body, decision.kernels):
             return unproven(self.trace.module, made.reading, body, decision, cases)
 
-    def _different(self, made: Optimized, errors: float, kernels: Collection[Any] = ()) -> str:
+    def _different(
+        self,
+        made: Optimized,
+        errors: float,
+        kernels: Collection[Any] = (),
+        most: float | None = None,
+    ) -> str:
+        options = {} if most is None else {"most": most}
         assert made.winogen_fast is not None
         fast = made.winogen_fast
         # Other sizes than the example's are tried with its kernels; alone it is computed to stay.
@@ -270,7 +278,9 @@ class Torch(Adapter[Segments]):
             made.winogen_tested(),
             confined(fast.body, kernels) if several else nullcontext(),
         ):
-            return disagreement(made, self.model, self.calls, self.witness, errors)
+            return disagreement(
+                made, self.model, self.calls, self.witness, errors, **options
+            )
 
     def _folded(self, reading: Reading) -> Optimized:
         if code_deciding.parts_of(reading):
