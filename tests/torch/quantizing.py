@@ -8,7 +8,8 @@ aten, qd = torch.ops.aten, torch.ops.quantized_decomposed
 PRODUCTS = (aten.conv2d.default, aten.conv2d.padding, aten.linear.default)
 ACTIVATIONS = (aten.relu.default, aten.hardtanh.default, aten.relu6.default, aten.relu_.default,
                aten.hardtanh_.default)  # fmt: skip
-OTHERS = (aten.add.Tensor, aten.add_.Tensor, aten.max_pool2d.default,
+SUMS = (aten.add.Tensor, aten.add_.Tensor)
+OTHERS = (*SUMS, aten.max_pool2d.default,
           aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim)  # fmt: skip
 KEEPS = (aten.max_pool2d.default,)  # what chooses numbers: its output has the codes of its input
 FLAT = (aten.flatten.using_ints,)
@@ -56,7 +57,7 @@ class _Writer:
                 continue
             if node.target in PRODUCTS:
                 self._weights(node)
-            places = [0, 1] if "add" in str(node.target) else [0]
+            places = [0, 1] if node.target in SUMS else [0]
             if self.fuses and len(places) > 1:
                 convs = [place for place in places if node.args[place].target in PRODUCTS]
                 places.remove(convs[-1])

@@ -34,7 +34,7 @@ _ORDER = "input scale zero_point quant_min quant_max dtype".split()
 _CHANNEL_ORDER = "input scale zero_point axis quant_min quant_max dtype".split()
 # What computes nothing of codes, as long as the numbers of an image stay in their order.
 _RENAMING = (aten.flatten.using_ints, aten.view.default, aten.reshape.default)
-_SAME = (aten.dropout.default, aten.clone.default, aten.contiguous.default, aten.alias.default)
+_SAME = (aten.clone.default, aten.contiguous.default, aten.alias.default)
 
 
 class Refused(Exception):
@@ -68,6 +68,7 @@ class Coded:
     inner: set[fx.Node] = field(default_factory=set)  # nodes that nobody needs beside these
     dtypes: dict[str, str] = field(default_factory=dict)  # of values of codes, in torch
     ranks: dict[str, int] = field(default_factory=dict)  # axes of the tensors, of all values
+    refusals: dict[str, str] = field(default_factory=dict)  # of layers that stay, by their nodes
 
 
 def kind_of(node: Any) -> str:
@@ -143,7 +144,8 @@ class _Reader:
         """A convolution of codes whose output stays numbers: its sums, scaled."""
         try:
             op, x, bias, steps = self._sums(node)
-        except (Refused, Untranslated, WinogenError):
+        except (Refused, Untranslated, WinogenError) as reason:
+            self.found.refusals[node.name] = str(reason)
             return
         if self.exclude(node):
             return
@@ -196,12 +198,10 @@ class _Reader:
         self, node: fx.Node, source: fx.Node, inner: list[fx.Node], after: After
     ) -> tuple[list[fx.Node], list[Node]]:
         """Codes of other codes, of a tensor of the same numbers in other axes or not."""
-        while source.target in (*_RENAMING, *_SAME):
+        while source.target in _RENAMING:
             self._only(source, inner)
             if _shape_of(source)[:1] != _shape_of(source.args[0])[:1]:
                 raise Refused("it moves numbers between images")
-            if source.target is aten.dropout.default and source.args[2]:
-                raise Refused("it drops numbers")
             source = source.args[0]  # type: ignore[assignment]
         x, here, shape = self._read(source, True)
         wanted = _shape_of(node)
@@ -411,7 +411,9 @@ def _is_same(here: Meaning, after: After) -> bool:
 
 
 def _cut_of(node: fx.Node) -> tuple[float, float] | None:
-    """At which numbers an activation cuts off; None for anything else."""
+    """At which numbers an activation cuts off, if at any; None for what is no activation."""
+    if node.target in _SAME or (node.target is aten.dropout.default and not node.args[2]):
+        return -np.inf, np.inf
     if node.target in (aten.relu.default, aten.relu_.default):
         return 0.0, np.inf
     if node.target is aten.relu6.default:

@@ -28,6 +28,9 @@ from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
 
+_NO_KERNEL = "winogen has no kernel for it"
+
+
 class Untraceable(Exception):
     """A model that cannot be a graph of values; says why."""
 
@@ -200,7 +203,7 @@ class _Reader:
             what = convolution_of(node, self.module)
             if what is not None:
                 label = str(node.target) if node.op == "call_module" else node_label(node)
-                why = str(problem) or "winogen has no kernel for it"
+                why = str(problem) or self.codes.refusals.get(node.name, _NO_KERNEL)
                 self.stays.append(Stays(label, what, why))
         if changed is not None:
             self._rename(node, changed)
