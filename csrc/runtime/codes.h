@@ -3,17 +3,19 @@
 /* Maps are height x width x channels of int8; a real number is scale * (code - zero). */
 typedef struct winogen_codes {
     /* Images, and sizes of the map that is read and of the one that is written. */
-    int64_t batch, height, width, channels, out_height, out_width;
+    int32_t batch, height, width, out_height, out_width;
+    /* Channels of both. */
+    int64_t channels;
     /* Taps of a window, steps from one window to the next, and padding. */
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     /* Steps from one tap to the next. */
-    int64_t dilation_h, dilation_w;
+    int32_t dilation_h, dilation_w;
     /* Of means: the number of all taps if those of padding count, else 0. */
-    int64_t counted;
+    int32_t counted;
     /* Tables of a lookup: one for all channels, or one for each. */
-    int64_t tables;
+    int32_t tables;
     /* Zero points of both inputs and of the output, and its least and largest code. */
-    int64_t x_zero, z_zero, y_zero, lowest, highest;
+    int32_t x_zero, z_zero, y_zero, lowest, highest;
     /* What a step of either input is in steps of the output. */
     float x_factor, z_factor;
 } winogen_codes;
