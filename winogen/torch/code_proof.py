@@ -7,11 +7,12 @@ the other one: a code differs by one step at most, and few do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from winogen.graph import Graph, Node, whole
 from winogen.graph.code_segment import CodeSegment
@@ -25,14 +26,47 @@ _SHARE, _FEW = 0.01, 3
 _ROUNDING = 1e-5
 
 
+def recorded(trace: fx.GraphModule, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Return all tensors of a trace, by the names of its nodes."""
+    values: dict[str, Tensor] = {}
+
+    class Recorder(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            result = super().run_node(n)
+            if isinstance(result, Tensor):
+                values[n.name] = result
+            return result
+
+    with torch.no_grad():
+        Recorder(trace).run(*tensors)
+    return values
+
+
 def disagreements(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, str]:
     """Return which tensors of the trace a part computes otherwise, and how far off.
 
     ``values``: those that the model itself has, by the names of the trace's tensors. Every operator
     is given these, and its kernel is that of the part.
     """
+    reasons = {name: _wrong(*found) for name, found in _computed(module, values)}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def shares(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return how many of its codes each operator computes otherwise than the model, as a share."""
+    return {
+        name: float(np.mean(made != wanted.reshape(made.shape)))
+        for name, (made, wanted, _) in _computed(module, values)
+        if made.dtype == np.int8
+    }
+
+
+def _computed(
+    module: CodeModule, values: Mapping[str, Tensor]
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, Node]]]:
+    """What each operator makes of the model's values, what the model makes, and its node."""
     names = {inside: name for name, inside in module.part.inner.items()}
-    wrong: dict[str, str] = {}
+    threads = module.threads or torch.get_num_threads()
     for nodes in _alone(module.part.graph):
         reads = list(dict.fromkeys(nodes[0].reads))
         known = [values.get(names.get(name, "")) for name in (*reads, nodes[-1].output)]
@@ -40,12 +74,8 @@ def disagreements(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str,
             continue
         *given, wanted = [_array(one) for one in known if one is not None]
         segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs))
-        threads = module.threads or torch.get_num_threads()
         (made,) = segment(given, threads)
-        reason = _wrong(made, wanted, nodes[0])
-        if reason:
-            wrong[names[nodes[-1].output]] = reason
-    return wrong
+        yield names[nodes[-1].output], (made, wanted, nodes[0])
 
 
 def _alone(graph: Graph) -> list[list[Node]]:
