@@ -3,7 +3,8 @@
     python scripts/quantized_torch.py
     python scripts/quantized_torch.py resnet18 --threads 2 --calls 40
 
-Quantized by torchao's X86InductorQuantizer on noise, which torch.compile knows: pip install torchao.
+Quantized on noise by torchao's X86InductorQuantizer, whose graphs torch.compile takes to oneDNN:
+pip install torchao.
 Times are the least of all calls in ms; "float32": of the net before it was quantized. The gain is
 the fastest of torch's over winogen's; "codes" the largest share of a layer's codes that differ from
 the model's, each by one step.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -96,7 +98,7 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(asked.threads)
-    print("| net | winogen | as it is | torch.compile | lowered | winogen, float32 | gain | codes |")
+    print("| net | winogen | as it is | torch.compile | lowered | float32 | gain | codes |")
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.nets:
         torch.manual_seed(0)
@@ -108,9 +110,7 @@ def main() -> None:
             calls = {"winogen": fast, "torch": model, "float32": plain}
             if not asked.no_compile:
                 calls |= {"compile": compiled(model, example), "lowered": lowered(model, example)}
-            ms = least(
-                {key: lambda one=one: one(example) for key, one in calls.items()}, asked.calls
-            )
+            ms = least({key: partial(one, example) for key, one in calls.items()}, asked.calls)
             share = differing(model, example)
         names = ("winogen", "torch", "compile", "lowered", "float32")
         times = " | ".join(f"{ms[one]:.2f}" if one in ms else "" for one in names)

@@ -11,7 +11,7 @@ from torch import nn
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import QAdd, QConv, QGlobalMean, QMean, ScaleSums
 from winogen.tasks.duel import Times
-from winogen.torch import code_proof, codes, optimize, report
+from winogen.torch import code_nodes, code_proof, codes, optimize, report
 from winogen.torch.building import build
 from winogen.torch.calling import Calls
 from winogen.torch.code_deciding import Subject, modules_of, parts_of
@@ -142,7 +142,9 @@ def test_the_mean_of_maps_of_any_size():
 
 def changed(model, kind, change):
     """Change the nodes of a kind, by their numbers."""
-    for number, node in enumerate(n for n in list(model.graph.nodes) if codes.kind_of(n) == kind):
+    for number, node in enumerate(
+        n for n in list(model.graph.nodes) if code_nodes.kind_of(n) == kind
+    ):
         change(number, node)
     model.graph.lint()
     model.recompile()
@@ -189,7 +191,7 @@ def test_scales_in_tensors(x):
         with model.graph.inserting_before(node):
             step, zero = model.graph.get_attr("step"), model.graph.get_attr("zero")
         for one in (node, *list(node.users)):
-            kind = codes.kind_of(one)
+            kind = code_nodes.kind_of(one)
             one.target = getattr(qd, kind).tensor
             one.args = (one.args[0], step, zero, *one.args[3:])
 

@@ -123,7 +123,7 @@ def offer_of(
     numbers = CallNumbers(sums, True, op.x_zero, w_zeros=filters.zero is not None)
     if not sums:
         numbers = replace(numbers, y_zero=op.y_zero, limits=op.limits, reals=reals)
-    stock = None if familiar is None else only(familiar)
+    stock = None if familiar is None else only(frozenset(familiar))
     query = Query.here(problem, Request(threads=threads), host_target(), current(), stock)
     return QuantizedKernels(numbers).offer(query)
 

@@ -1,7 +1,7 @@
 """A graph of codes that runs as one call: what a segment is for numbers.
 
-Values are maps (N, C, H, W) whose arrays have the channels last. Between operators they are codes of
-int8, or sums; what callers give or get is int8, uint8 behind or before a `Recast`, or float32.
+Values are maps (N, C, H, W) whose arrays have the channels last. Between operators they are codes
+of int8, or sums; what callers give or get is int8, uint8 behind or before a `Recast`, or float32.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ _Key = tuple[tuple[Shape, ...], int]  # shapes of the inputs, and threads
 class CodeSegment:
     """A graph of codes, planned and compiled for every shape of its inputs once.
 
-    Kernels serve all sizes: later shapes are computed by those of the first one. Raises InvalidValue
-    for a graph with other operators.
+    Kernels serve all sizes: later shapes are computed by those of the first one. Raises
+    InvalidValue for a graph with other operators.
 
     >>> from winogen.graph import Node, QConv
     >>> ones = np.ones((2, 3, 1, 1), np.int8)
-    >>> conv = QConv(ones, None, "int8", 0, 0, np.float32(1), np.float32(1), np.float32(2), 0, "int8")
+    >>> one, two = np.float32(1), np.float32(2)
+    >>> conv = QConv(ones, None, "int8", 0, 0, one, one, two, 0, "int8")
     >>> segment = CodeSegment(Graph(("x",), [Node(conv, ("x",), ("y",))], ("y",)))
     >>> (y,) = segment([np.full((1, 4, 4, 3), 6, np.int8)])
     >>> y.shape, int(y[0, 0, 0, 0])
@@ -166,9 +167,7 @@ class BoundCodes:
                     used.setdefault(name, []).append(number)
         lives = [Life(sizes[name], min(when), max(when)) for name, when in used.items()]
         begins, arena = offsets(lives)
-        places = ends | {
-            name: (scratch, workspace + begin) for name, begin in zip(used, begins)
-        }
+        places = ends | {name: (scratch, workspace + begin) for name, begin in zip(used, begins)}
         self.scratch_bytes = workspace + arena
         library = runtime.library(host_target(), "float32")
         self._ffi, self._lib = library.ffi, library.lib
@@ -181,7 +180,7 @@ class BoundCodes:
             made = places[node.output]
             pointers = [(0, call.struct), reads[0], made, *reads[1:], *fixed]
             if call.spec is not None:
-                add = [*reads[1:], (0, 0)][:1] if call.spec.in_reals else []
+                add = [*reads[1:], (0, 0)][:1] if "add" in call.spec.inputs else []
                 pointers = [(0, call.struct), reads[0], *fixed, *add, made, (scratch, 0)]
             functions = (
                 self._ffi.cast(kind, address) for kind, address in zip(kinds, (call.run, call.part))
@@ -213,4 +212,3 @@ def kernels(segments: Sequence[tuple[CodeSegment, Sequence[Shape]]], threads: in
                 offer = offer_of(node.op.quantized, values[node.inputs[0]], threads)
                 found |= dict.fromkeys(offer.best.specs(offer.problem))
     return list(found)
-

@@ -29,8 +29,8 @@ def build(
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
     ``excluded`` are outputs of nodes that torch computes, in ``layout``; ``segment`` makes the
-    module of one, None where torch computes all; ``threads`` are those of codes. The nodes of the result know which values they
-    make, as ``meta["winogen_values"]``.
+    module of one, None where torch computes all; ``threads`` are those of codes. The nodes of the
+    result know which values they make, as ``meta["winogen_values"]``.
     """
     module = _Root(reading.module)
     new = fx.Graph()

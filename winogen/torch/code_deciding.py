@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,7 +42,7 @@ def late(reading: Reading, threads: int | None) -> dict[str, str]:
     if not needs:
         return {}
     specs = list(dict.fromkeys(spec for some in needs.values() for spec in some))
-    others = {
+    others: dict[str, Callable[[], object]] = {
         "codes": code_calls.library,
         "segments": partial(runtime.library, host_target(), "float32"),
     }

@@ -100,8 +100,8 @@ def _part(graph: Graph, coded: Coded) -> CodePart:
 class CodeModule(nn.Module):
     """A part of codes of a network: no parameters, nothing in the state.
 
-    Takes and gives tensors of the trace: codes of uint8 or int8, (N, C, H, W) or (N, C), and floats.
-    ``threads`` None is what torch uses at the time of a call.
+    Takes and gives tensors of the trace, (N, C, H, W) or (N, C): codes of uint8 or int8, and gives
+    float32 where these are numbers. ``threads`` None is what torch uses at the time of a call.
     """
 
     def __init__(self, part: CodePart, threads: int | None = None):

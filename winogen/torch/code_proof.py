@@ -1,8 +1,8 @@
 """Whether a part of codes computes the codes of the model, layer by layer.
 
-The model sums products as floats and rounds after each addition, winogen as integers, once. A bias is
-rounded to whole steps of the sums. So a number that lies near a half between two codes may become
-the other one: a code differs by one step at most, and few do.
+The model sums products as floats and rounds after each addition, winogen as integers, once. A bias
+is rounded to whole steps of the sums. So a number that lies near a half between two codes may
+become the other one: a code differs by one step at most, and few do.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Torch(Adapter[Segments]):
         }
         with restored(self.model):
             if self._latest is None or self._latest[:2] != (asked, lost):
-                reading = self._read(way.refused | lost)
+                reading = self._read({**way.refused, **lost})
                 decision = decided(
                     reading,
                     layout=self._facts.get("layout"),
@@ -278,9 +278,7 @@ class Torch(Adapter[Segments]):
             made.winogen_tested(),
             confined(fast.body, kernels) if several else nullcontext(),
         ):
-            return disagreement(
-                made, self.model, self.calls, self.witness, errors, **options
-            )
+            return disagreement(made, self.model, self.calls, self.witness, errors, **options)
 
     def _folded(self, reading: Reading) -> Optimized:
         if code_deciding.parts_of(reading):
@@ -362,9 +360,7 @@ def decided(reading: Reading, **options: Any) -> Decision:
     return decide(graph, reading.shapes, usual_memory=usual, **options)
 
 
-def compiled(
-    reading: Reading, decision: Decision, threads: int | None = None
-) -> fx.GraphModule:
+def compiled(reading: Reading, decision: Decision, threads: int | None = None) -> fx.GraphModule:
     """Return the module of a reading; ``threads`` are those of codes."""
 
     def segment(part: Graph) -> SegmentModule:

@@ -27,7 +27,6 @@ from winogen.torch.codes import Coded, coded, folded, held_by, is_coded
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
-
 _NO_KERNEL = "winogen has no kernel for it"
 
 
