@@ -30,7 +30,12 @@ from winogen.toolchain import find_compiler
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
-EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime"), "opencl": ("pyopencl",)}
+EXTRAS = {
+    "torch": ("torch",),
+    "torchao": ("torchao",),
+    "onnx": ("onnx", "onnxruntime"),
+    "opencl": ("pyopencl",),
+}
 # Programs that a machine may lack: without one the rest of a page is left out.
 TOOLS = ("iverilog", "vvp", "verilator", "yosys")
 # What differs between machines, where page and result need not agree.

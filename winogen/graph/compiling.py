@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, TimeoutError, as_completed
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
@@ -48,7 +48,7 @@ def compile_all(
     # Other libraries are long ones, and wait for no part that kernels share.
     wanted: list[tuple[str, Callable[[], object]]] = [
         *others.items(),
-        *((spec.variant, partial(kernel, spec, environment)) for spec in specs),
+        *((_name(spec), partial(kernel, spec, environment)) for spec in specs),
     ]
     if step:
         step(0, len(wanted), "")
@@ -94,13 +94,18 @@ def _compile_until(
                 done += 1
                 ready.append(made[compiled])
                 if step:
-                    step(done, total, made[compiled].variant)
+                    step(done, total, _name(made[compiled]))
         except TimeoutError:
             done_late = [spec for one, spec in made.items() if one.done() and not one.exception()]
             ready += [spec for spec in done_late if spec not in ready]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return set(ready)
+
+
+def _name(spec: Any) -> str:
+    """What people see of a kernel while it compiles."""
+    return str(getattr(spec, "variant", spec.name))
 
 
 def load_soon(load: Callable[[], object]) -> None:

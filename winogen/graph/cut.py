@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from winogen.graph.ir import Graph, Node
+from winogen.graph.ops import Operator
 
 
 class Piece(NamedTuple):
@@ -15,8 +16,15 @@ class Piece(NamedTuple):
     ours: bool  # whether it is a segment
 
 
-def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
+def cut(
+    graph: Graph,
+    excluded: Collection[str] = (),
+    takes: Callable[[Operator], bool] | None = None,
+) -> list[Piece]:
     """Return pieces in an order in which they can be computed.
+
+    ``takes``: which operators may be part of a segment; None: those that compute floats, in
+    segments with a convolution.
 
     Opaque nodes stay with the framework, and so do nodes whose output is ``excluded``. A quantized
     convolution is a piece of its own, too, and whoever writes the graph knows it. A segment is as
@@ -35,11 +43,12 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     theirs = {
         id(node)
         for node in graph.nodes
-        if not node.op.in_segments or not excluded.isdisjoint(node.outputs)
+        if not (takes(node.op) if takes else node.op.in_segments)
+        or not excluded.isdisjoint(node.outputs)
     }
     while True:
         levels = _levels(graph, theirs)
-        alone = _without_work(graph, theirs, levels)
+        alone = set() if takes else _without_work(graph, theirs, levels)
         if not alone:
             break
         theirs |= alone

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import fx, nn
 
 from winogen.graph import Graph, cut
+from winogen.torch.code_module import CodeModule, CodePart
 from winogen.torch.plain import Plain
 from winogen.torch.reading import Reading, replaced
 from winogen.torch.segment_op import SegmentModule
@@ -23,12 +24,13 @@ def build(
     excluded: Collection[str],
     segment: Callable[[Graph], SegmentModule] | None = None,
     layout: str = "NCHW",
+    threads: int | None = None,
 ) -> fx.GraphModule:
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
     ``excluded`` are outputs of nodes that torch computes, in ``layout``; ``segment`` makes the
-    module of one, None where torch computes all. The nodes of the result know which values they
-    make, as ``meta["winogen_values"]``.
+    module of one, None where torch computes all; ``threads`` are those of codes. The nodes of the
+    result know which values they make, as ``meta["winogen_values"]``.
     """
     module = _Root(reading.module)
     new = fx.Graph()
@@ -36,7 +38,7 @@ def build(
     for node in reading.module.graph.nodes:
         if node.op == "placeholder":
             nodes[node.name] = new.node_copy(node)
-    segments = layers = 0
+    segments = layers = parts = 0
     for piece in cut(graph, excluded):
         if piece.ours and segment is not None:
             name = f"winogen_segment_{segments}"
@@ -45,14 +47,17 @@ def build(
             module.add(name, made)
             call = new.call_module(name, tuple(nodes[n] for n in piece.graph.inputs))
             call.meta = {VALUES: piece.graph.outputs, GRAPH: piece.graph}
-            if made.single:
-                nodes[piece.graph.outputs[0]] = call
-            else:
-                for i, output in enumerate(piece.graph.outputs):
-                    nodes[output] = new.call_function(operator.getitem, (call, i))
+            _several(new, call, piece.graph.outputs, nodes)
             continue
         for node in piece.graph.nodes:
-            if node.op.is_opaque:
+            if isinstance(node.op.payload, CodePart):
+                name = f"winogen_codes_{parts}"
+                parts += 1
+                module.add(name, CodeModule(node.op.payload, threads))
+                call = new.call_module(name, tuple(nodes[n] for n in node.inputs))
+                call.meta = {VALUES: node.outputs}
+                _several(new, call, node.outputs, nodes)
+            elif node.op.is_opaque:
                 nodes[node.output] = _copied(new, node.op.payload, node.reads, nodes)
             else:
                 name = f"torch_layer_{layers}"
@@ -67,6 +72,17 @@ def build(
     built.delete_all_unused_submodules()
     built.recompile()
     return built
+
+
+def _several(
+    new: fx.Graph, call: fx.Node, outputs: Sequence[str], nodes: dict[str, fx.Node]
+) -> None:
+    """Enter the node of each output of a call, which returns a list of several."""
+    if len(outputs) == 1:
+        nodes[outputs[0]] = call
+        return
+    for i, output in enumerate(outputs):
+        nodes[output] = new.call_function(operator.getitem, (call, i))
 
 
 class _Root:

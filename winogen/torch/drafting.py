@@ -26,18 +26,19 @@ from winogen.graph.decide import (
     TimedPart,
 )
 from winogen.graph.fold import fold_affine
-from winogen.graph.measured import Memory
+from winogen.graph.measured import Memory, digest
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.toolchain.machine import described
-from winogen.torch import deciding
+from winogen.torch import code_deciding, deciding
 from winogen.torch.building import build
 from winogen.torch.calling import Calls
 from winogen.torch.cases import Witness
+from winogen.torch.code_module import CodeModule
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import confined, disagreement, unproven
+from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
@@ -50,24 +51,45 @@ MEMORY = 3
 # Runs of a model that are never left out, where they take long: ours and one other size alone.
 _LONG_PROOF = 3.0
 _FOLDED = "channels last, normalizations folded"
+_STEP = 1 / 255  # of the largest number that a code means
 
 
 class Segments(Replacement):
     """Segments in place of the layers of a model."""
 
-    def __init__(self, reading: Reading, body: fx.GraphModule, decision: Decision):
+    def __init__(
+        self,
+        reading: Reading,
+        body: fx.GraphModule,
+        decision: Decision,
+        times: Mapping[str, Times],
+        threads: int | None,
+    ):
         self.reading, self.body, self.decision = reading, body, decision
-        self.key, self.is_empty = decision.digest, not decision.rows
+        self.codes = code_deciding.timed(reading, body, threads)
+        keys = [decision.digest, *(part.key for part in self.codes)]
+        self.key = digest(*keys) if self.codes else decision.digest
+        self.is_empty = not decision.rows and not self.codes
         self.largest = max((row.error or 0.0 for row in decision.rows), default=0.0)
+        self._times = times
 
     def stages(self) -> Iterable[Sequence[TimedPart]]:
         """All layers that winogen has a kernel for, those that torch computes, too."""
-        yield self.decision.parts
+        yield [*self.codes, *self.decision.parts]
 
     @property
     def gain(self) -> float:  # type: ignore[override]
         """How many times as fast layers are, those not measured as predicted."""
-        return self.decision.again().gain
+        measured = [self._times[part.key] for part in self.codes if part.key in self._times]
+        if not measured:
+            return self.decision.again().gain
+        return sum(one.theirs for one in measured) / sum(one.ours for one in measured)
+
+    @property
+    def allowed(self) -> float:
+        """How far all layers together may be off; of codes each a step."""
+        layers = sum(len(module.part.layers) for module in code_deciding.modules_of(self.body))
+        return sum(self.decision.allowed.values()) + _STEP * layers
 
 
 class Torch(Adapter[Segments]):
@@ -95,7 +117,9 @@ class Torch(Adapter[Segments]):
         self._theirs: dict[Segments, Fast | None] = {}  # torch's best way, once it is compared
         self.memory = Memory(trace.module.code, *facts_of(model, calls, exclude, options))
         self._facts: Mapping[str, str] = {}
-        self._latest: tuple[DraftRequest, Segments] | None = None  # nothing slower left out
+        # Nothing slower left out but parts of codes.
+        self._latest: tuple[DraftRequest, dict[str, str], Segments] | None = None
+        self._late: dict[str, str] = {}  # of codes, that there was no time to compile kernels for
 
     def engine(self, numbers: str, facts: Mapping[str, str] | None = None) -> Decider[Segments]:
         """Return what decides; ``facts``: by what to make a draft again, if that is known."""
@@ -108,13 +132,15 @@ class Torch(Adapter[Segments]):
     def replace(self, way: DraftRequest) -> Segments:
         """Return segments in place of layers."""
         asked = way._replace(slower=())
+        lost = {
+            name: f"torch is faster, {times}"
+            for part, times in way.slower
+            if isinstance(part.subject, code_deciding.Subject)
+            for name in part.values
+        }
         with restored(self.model):
-            if self._latest is None or self._latest[0] != asked:
-
-                def why_torch(node: fx.Node) -> str:
-                    return self._excluded(node) or way.refused.get(node.name, "")
-
-                reading = read(self.trace.module, exclude=why_torch)
+            if self._latest is None or self._latest[:2] != (asked, lost):
+                reading = self._read({**way.refused, **lost})
                 decision = decided(
                     reading,
                     layout=self._facts.get("layout"),
@@ -122,18 +148,37 @@ class Torch(Adapter[Segments]):
                     times=self.memory.times,
                     **self.options,
                 )
-                made = Segments(reading, compiled(reading, decision), decision)
-                self._latest = asked, made
-            made = self._latest[1]
-            if not way.slower:
+                self._latest = asked, lost, self._made(reading, decision)
+            made = self._latest[2]
+            slower = [part.name for part, _ in way.slower if part.name not in lost]
+            if not slower:
                 return made
-            decision = made.decision.without([part.name for part, _ in way.slower])
-            return Segments(made.reading, compiled(made.reading, decision), decision)
+            return self._made(made.reading, made.decision.without(slower))
+
+    def _read(self, refused: Mapping[str, str]) -> Reading:
+        """The model as a graph whose kernels of codes are there."""
+        while True:
+            why = {**refused, **self._late}
+
+            def why_torch(node: fx.Node, why: Mapping[str, str] = why) -> str:
+                return self._excluded(node) or why.get(node.name, "")
+
+            reading = read(self.trace.module, exclude=why_torch)
+            late = code_deciding.late(reading, self.options["threads"])
+            if not late:
+                return reading
+            self._late |= late
+
+    def _made(self, reading: Reading, decision: Decision) -> Segments:
+        threads = self.options["threads"]
+        body = compiled(reading, decision, threads)
+        return Segments(reading, body, decision, self.memory.times, threads)
 
     def time(self, made: Segments, part: TimedPart | None, earlier: float) -> Times | None:
         """Return the times of a layer, or of the whole, whose rival is the best that torch does."""
         if part is not None:
-            return deciding.time(part)
+            is_codes = isinstance(part.subject, code_deciding.Subject)
+            return part.subject.times() if is_codes else deciding.time(part)
         with restored(self.model):
             if self._rivals is None:
                 self._rivals = Rivals(self.model, self.calls, self.options["threads"])
@@ -150,7 +195,8 @@ class Torch(Adapter[Segments]):
             if failures:
                 return Fault(failures)
         whole = self._optimized(made.body, Report())
-        why = self._different(whole, sum(decision.allowed.values()), decision.kernels)
+        most = MOST_OF_CODES if made.codes else None
+        why = self._different(whole, made.allowed, decision.kernels, most)
         return Fault(why=why) if why else None
 
     def run_exactly(self, draft: Draft[Segments]) -> Errors | None:
@@ -165,13 +211,14 @@ class Torch(Adapter[Segments]):
         """Return the optimized model."""
         made, decision = draft.made, draft.made.decision.again()
         stays = [Row(s.name, s.what, "torch", s.why) for s in made.reading.stays]
+        codes = code_deciding.rows(made.codes, self.memory.times)
         report = Report(
-            (*decision.rows, *stays),
+            (*codes, *decision.rows, *stays),
             self.trace.tracer,
             decision.layout,
             draft.errors,
-            decision.weight_bytes,
-            sum(isinstance(module, SegmentModule) for module in made.body.modules()),
+            decision.weight_bytes + code_deciding.weight_bytes(made.body),
+            sum(isinstance(one, (SegmentModule, CodeModule)) for one in made.body.modules()),
             str(self.witness),
             described(),
             decision.budgets,
@@ -189,7 +236,7 @@ class Torch(Adapter[Segments]):
     def keep(self, draft: Draft[Segments]) -> Mapping[str, str]:
         """Return how layers run, and what is the best that torch does."""
         decision = draft.made.decision
-        return {"layout": decision.layout, "decision": decision.digest, "rival": self._rival}
+        return {"layout": decision.layout, "decision": draft.made.key, "rival": self._rival}
 
     @cached_property
     def _reference(self) -> Reference:
@@ -214,7 +261,14 @@ class Torch(Adapter[Segments]):
         with restored(self.model), working("checking layers"), confined(body, decision.kernels):
             return unproven(self.trace.module, made.reading, body, decision, cases)
 
-    def _different(self, made: Optimized, errors: float, kernels: Collection[Any] = ()) -> str:
+    def _different(
+        self,
+        made: Optimized,
+        errors: float,
+        kernels: Collection[Any] = (),
+        most: float | None = None,
+    ) -> str:
+        options = {} if most is None else {"most": most}
         assert made.winogen_fast is not None
         fast = made.winogen_fast
         # Other sizes than the example's are tried with its kernels; alone it is computed to stay.
@@ -224,9 +278,11 @@ class Torch(Adapter[Segments]):
             made.winogen_tested(),
             confined(fast.body, kernels) if several else nullcontext(),
         ):
-            return disagreement(made, self.model, self.calls, self.witness, errors)
+            return disagreement(made, self.model, self.calls, self.witness, errors, **options)
 
     def _folded(self, reading: Reading) -> Optimized:
+        if code_deciding.parts_of(reading):
+            reading = read(self.trace.module, codes=False)
         return self._optimized(folded(reading), Report())
 
     def _kept_fast(self, draft: Draft[Segments]) -> Fast | None:
@@ -304,8 +360,8 @@ def decided(reading: Reading, **options: Any) -> Decision:
     return decide(graph, reading.shapes, usual_memory=usual, **options)
 
 
-def compiled(reading: Reading, decision: Decision) -> fx.GraphModule:
-    """Return the module of a reading."""
+def compiled(reading: Reading, decision: Decision, threads: int | None = None) -> fx.GraphModule:
+    """Return the module of a reading; ``threads`` are those of codes."""
 
     def segment(part: Graph) -> SegmentModule:
         return SegmentModule(
@@ -313,4 +369,4 @@ def compiled(reading: Reading, decision: Decision) -> fx.GraphModule:
         )
 
     graph = simplify(reading.graph)
-    return build(reading, graph, decision.excluded, segment, decision.layout)
+    return build(reading, graph, decision.excluded, segment, decision.layout, threads)

@@ -16,6 +16,8 @@ from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
 from winogen.torch.cases import PERTURBED, ROUNDING, Case, Witness, distance, run
+from winogen.torch.code_module import CodeModule
+from winogen.torch.code_proof import disagreements
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
@@ -24,8 +26,9 @@ from winogen.torch.segment_op import SegmentModule
 
 # Relative errors in a sum of torch's that not even rounding explains.
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
-# Errors of layers grow on their way through a net, but not beyond a tenth of its output.
-_MOST = 0.1
+# Errors of layers grow on their way through a net, but not beyond a tenth of its output. Codes that
+# lie near halves become others in deep nets, until all is as far off as rounding to codes is.
+_MOST, MOST_OF_CODES = 0.1, 0.3
 # Torch may be this many times as accurate where a result cancels out.
 _TIMES = 10.0
 
@@ -48,6 +51,8 @@ def unproven(
     for case in sizes.values():
         names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
         names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
+        for module in body.modules():
+            names |= module.part.inner.keys() if isinstance(module, CodeModule) else set()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorder = _Recorder(traced, names)
@@ -57,6 +62,7 @@ def unproven(
         for graph, reason in checker.wrong:
             part = _part(reading.graph, graph)
             failures |= dict.fromkeys(part, f"on {case.name} {reason}")
+        failures |= {name: f"on {case.name} {why}" for name, why in checker.codes.items()}
     return failures
 
 
@@ -105,10 +111,14 @@ class _Checker(fx.Interpreter):
         super().__init__(body)
         self.values, self.decision = values, decision
         self.wrong: list[tuple[Graph, str]] = []
+        self.codes: dict[str, str] = {}  # tensors of the trace with other codes, and why
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node, compare it, and go on with what the model has there."""
         result = super().run_node(n)
+        module = self.submodules.get(str(n.target)) if n.op == "call_module" else None
+        if isinstance(module, CodeModule):
+            self.codes |= disagreements(module, self.values)
         names = n.meta.get(VALUES, ())
         several = isinstance(result, (list, tuple))
         results = list(result) if several else [result]
@@ -166,27 +176,34 @@ def _part(graph: Graph, replaced: Graph) -> set[str]:
 
 
 def disagreement(
-    optimized: Any, model: nn.Module, calls: Calls, witness: Witness, errors: float
+    optimized: Any,
+    model: nn.Module,
+    calls: Calls,
+    witness: Witness,
+    errors: float,
+    most: float = _MOST,
 ) -> str:
     """Return in what the whole differs from the model that was witnessed; "" for in nothing.
 
     ``model`` holds the state that runs of ``optimized`` may change; ``errors`` is the sum of what
-    its layers may be off.
+    its layers may be off, ``most`` what an output may be.
     """
     with torch.no_grad(), restored(model):
         for case in witness.cases[:2]:  # the state of the first call is there in the second
-            different = _compared(optimized, calls, witness, case, errors)
+            different = _compared(optimized, calls, witness, case, errors, most)
             if different:
                 return different
     for case in witness.cases[2:]:
         with torch.no_grad(), restored(model):
-            different = _compared(optimized, calls, witness, case, errors)
+            different = _compared(optimized, calls, witness, case, errors, most)
             if different:
                 return different
     return ""
 
 
-def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors: float) -> str:
+def _compared(
+    optimized: Any, calls: Calls, witness: Witness, case: Case, errors: float, most: float
+) -> str:
     try:
         tensors = [tensor.clone() for tensor in case.tensors]
         leaves, structure, shared = run(optimized, calls, tensors)
@@ -201,18 +218,18 @@ def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors
         difference = ""
         if not (witness.repeats and len(example) == len(leaves)):
             difference = _differs(ours, theirs, float("inf"))
-        elif _differs(ours, theirs, _limit(example[place], example[place], errors)):
+        elif _differs(ours, theirs, _limit(example[place], example[place], errors, most)):
             # Only where a little in the input changes much, more is allowed.
             near = witness.perturbed
             known = len(near) == len(example)
-            limit = _limit(example[place], near[place], errors) if known else float("inf")
+            limit = _limit(example[place], near[place], errors, most) if known else float("inf")
             difference = _differs(ours, theirs, limit)
         if difference:
             return f"on {case.name}: output {place} {difference}"
     return ""
 
 
-def _limit(leaf: Any, near: Any, errors: float) -> float:
+def _limit(leaf: Any, near: Any, errors: float, most: float) -> float:
     """How far an output may be off: by more where a little in the input changes it much."""
     leaf, near = _real(leaf), _real(near)
     if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
@@ -225,7 +242,7 @@ def _limit(leaf: Any, near: Any, errors: float) -> float:
         return float("inf") if moved else 0.0
     growth = distance(near, leaf) / PERTURBED
     rounding = ROUNDING.get(leaf.dtype, 1e-2)
-    return min(whole.limit(max(1.0, growth) * errors, rounding), _MOST)
+    return min(whole.limit(max(1.0, growth) * errors, rounding), most)
 
 
 def _real(leaf: Any) -> Any:

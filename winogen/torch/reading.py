@@ -22,8 +22,12 @@ from winogen.graph import Graph, Node, Opaque
 from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
+from winogen.torch.code_module import collected
+from winogen.torch.codes import Coded, coded, folded, held_by, is_coded
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
+
+_NO_KERNEL = "winogen has no kernel for it"
 
 
 class Untraceable(Exception):
@@ -55,12 +59,14 @@ def read(
     *,
     constants: MutableMapping[str, torch.Tensor] | None = None,
     exclude: Callable[[fx.Node], str] | None = None,
+    codes: bool = True,
 ) -> Reading:
     """Return the graph of a traced module whose nodes know their shapes.
 
     All maps of the graph have one type, which most convolutions have; what computes in another
     stays torch's. ``constants``: tensors of placeholders that may be taken for weights; tensors of
     attributes are added. ``exclude`` tells for a node why it stays torch's, with "" for all others.
+    ``codes``: whether what lies between quantized tensors may be computed with codes.
 
     Raises Untraceable for changes in place that cannot be taken apart, and for what depends on the
     memory of a tensor or may do anything.
@@ -71,7 +77,11 @@ def read(
         kind for node in module.graph.nodes if (kind := convolution_kind(node, module)) is not None
     )
     kind = kinds.most_common(1)[0][0] if kinds else torch.float32
-    return _Reader(_duplicate(module), tensors, exclude, kind).read()
+    own = _duplicate(module)
+    found = Coded()
+    if codes and is_coded(own.graph):
+        found = coded(own, exclude, held_by(own))
+    return _Reader(own, tensors, exclude, kind, found).read()
 
 
 def convolution_kind(node: fx.Node, module: nn.Module) -> torch.dtype | None:
@@ -112,8 +122,10 @@ class _Reader:
         constants: MutableMapping[str, torch.Tensor],
         exclude: Callable[[fx.Node], str],
         kind: torch.dtype,
+        codes: Coded,
     ):
         self.module, self.constants, self.exclude, self.kind = module, constants, exclude, kind
+        self.codes = codes
         self.modules = dict(module.named_modules(remove_duplicate=False))
         self.value: dict[fx.Node, str] = {}  # what an fx node's tensor is called now
         self.fresh: set[str] = set()  # values whose memory nothing else looks at
@@ -135,6 +147,12 @@ class _Reader:
             if node.op == "placeholder":
                 self.inputs.append(node.name)
                 self.value[node] = node.name
+            elif node in self.codes.made:
+                self.nodes += self.codes.made[node]
+                self.value[node] = node.name
+                self.fresh.add(node.name)
+            elif node in self.codes.inner:
+                continue
             elif node.op == "output":
                 results = fx.map_arg(node.args[0], lambda n: _Name(self.value[n]))
             else:
@@ -142,6 +160,8 @@ class _Reader:
         outputs: list[str] = []
         _names(results, outputs)
         graph = Graph(self.inputs, self._read_by_any(outputs), dict.fromkeys(outputs))
+        if self.codes.made:
+            graph = collected(graph.without_dead(), self.codes)
         return Reading(graph, self.module, self.shapes, results, tuple(self.stays))
 
     def _read_by_any(self, outputs: Collection[str]) -> list[Node]:
@@ -182,13 +202,16 @@ class _Reader:
             what = convolution_of(node, self.module)
             if what is not None:
                 label = str(node.target) if node.op == "call_module" else node_label(node)
-                why = str(problem) or "winogen has no kernel for it"
+                why = str(problem) or self.codes.refusals.get(node.name, _NO_KERNEL)
                 self.stays.append(Stays(label, what, why))
         if changed is not None:
             self._rename(node, changed)
 
     def _fold(self, node: fx.Node) -> None:
-        """Keep what a node makes of a constant by other sizes of it."""
+        """Keep what a node makes of a constant: by other sizes of it, or as numbers of codes."""
+        numbers = folded(node, self.constants)
+        if numbers is not None:
+            self.constants[node.name] = numbers
         if node.op != "call_method" or node.target not in ("view", "reshape", "unsqueeze"):
             return
         tensor = weight_of(node.args[0], self.constants)

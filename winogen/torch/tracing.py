@@ -20,6 +20,7 @@ from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from winogen.torch.calling import Calls, CallStructure, clones
+from winogen.torch.codes import is_coded
 from winogen.torch.mutation import IN_PLACE_OPERATORS
 
 # Seconds of a CPU for a trace of any sizes. What sizes a model computes from sizes may grow with
@@ -128,7 +129,9 @@ class _Tracer(fx.Tracer):
 
 def traced(model: nn.Module, calls: Calls) -> Iterator[Traced | str]:
     """Yield the traces of a model in evaluation mode, and for each way that fails the reason."""
-    for name, way in (("torch.fx", by_fx), ("torch.export", _by_export)):
+    for name, way in (("its own graph", _own), ("torch.fx", by_fx), ("torch.export", _by_export)):
+        if way is _own and not (isinstance(model, fx.GraphModule) and is_coded(model.graph)):
+            continue  # a trace of its code has weights that are no codes any more
         try:
             with torch.no_grad(), silence():
                 trace = way(model, calls)
@@ -169,6 +172,15 @@ def by_fx(model: nn.Module, calls: Calls) -> Traced:
     return Traced(module, "torch.fx", tracer.structure)
 
 
+def _own(model: Any, calls: Calls) -> Traced:
+    """The graph of an exported model, as quantizers of PyTorch make them."""
+    spec = model._out_spec  # of an exported one
+    check = getattr(model, "_guards_fn", None)
+    module = _noted(model, _of_tensors(model.graph, calls), type(model).__name__, calls)
+    forward = None if check is None else check.forward
+    return Traced(module, "its own graph", CallStructure(spec), SizeGuard(forward, calls))
+
+
 def _by_export(model: nn.Module, calls: Calls) -> Traced:
     """Sizes may vary where the model allows it, and this torch can tell for which it is right."""
     args, kwargs = calls.arguments(clones(calls.tensors))
@@ -190,15 +202,21 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
     graph = _of_tensors(exported.graph, calls)
     if functional:
         _simplify(graph)
-    module = fx.GraphModule(exported, graph, type(model).__name__)
-    _Noting(module).run(*clones(calls.tensors))
-    for node in module.graph.nodes:  # example sizes, where export has symbols
-        if node.meta.get("tensor_meta") is not None:
-            node.meta.pop("val", None)
+    module = _noted(exported, graph, type(model).__name__, calls)
     forward = None if check is None else check.forward
     return Traced(
         module, "torch.export", CallStructure(program.call_spec.out_spec), SizeGuard(forward, calls)
     )
+
+
+def _noted(root: nn.Module, graph: fx.Graph, name: str, calls: Calls) -> fx.GraphModule:
+    """A module whose nodes know the sizes of the example, where export has symbols."""
+    module = fx.GraphModule(root, graph, name)
+    _Noting(module).run(*clones(calls.tensors))
+    for node in module.graph.nodes:
+        if node.meta.get("tensor_meta") is not None:
+            node.meta.pop("val", None)
+    return module
 
 
 def _sizes(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from winogen.graph.ops.quantized import (
     Nearest,
     QAdd,
     QConv,
+    QGlobalMean,
     QMean,
     Quantize,
     Recast,
+    ScaleSums,
 )
 
 __all__ = [
@@ -50,11 +52,13 @@ __all__ = [
     "Point",
     "QAdd",
     "QConv",
+    "QGlobalMean",
     "QMean",
     "Quantize",
     "Recast",
     "Relayout",
     "Repeat",
+    "ScaleSums",
     "Scaled",
     "Shape",
     "Shuffle",

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv.quantization import RANGES, QuantizedFilters
-from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, seen
+from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, pixel, seen
 from winogen.graph.ops.convolutions import check_channels, convolved
 from winogen.graph.ops.pools import GaplessPool
 
 LOWEST, HIGHEST = RANGES["int8"]
+# Activations that cut numbers off, and at which.
+CUTS = {"relu": (0.0, np.inf), "relu6": (0.0, 6.0)}
 
 
 class Codes(NamedTuple):
@@ -77,8 +79,10 @@ class QConv(OfCodes):
     The fields mean what they mean there; padding is top, bottom, left, right, or "SAME_UPPER" or
     "SAME_LOWER": as much as makes an output of every ``stride``th number. ``y_scale`` None: the
     output are the sums, in int32. ``ends``: its least and largest code; None: all of its type.
+    ``z``: what codes of a second input mean, which joins the sums before the activation.
     """
 
+    inputs = range(1, 3)
     kinds = ("convolve", "depthwise")
 
     @property
@@ -101,6 +105,7 @@ class QConv(OfCodes):
     groups: int = 1
     activation: str | None = None
     ends: tuple[int, int] | None = None
+    z: Codes | None = None
 
     def __str__(self) -> str:
         filters, per_group, high, wide = self.weight.shape
@@ -115,6 +120,9 @@ class QConv(OfCodes):
         check_channels(self, shape)
         sizes = (-(-size // step) for size, step in zip(shape[2:], self.stride))
         return (shape[0], len(self.weight), *sizes)
+
+    def added(self, shape: Shape, other: Shape) -> Shape:
+        return shape
 
     @property
     def options(self) -> dict[str, Any]:
@@ -141,7 +149,12 @@ class QConv(OfCodes):
     def limits(self) -> tuple[int, int]:
         """Its least and largest code."""
         lowest, highest = self.ends or RANGES[str(self.y_dtype)]
-        return max(lowest, self.y_zero) if self.activation == "relu" else lowest, highest
+        if self.activation not in CUTS:
+            return lowest, highest
+        assert self.y_scale is not None
+        codes = Codes(float(self.y_scale), self.y_zero)
+        after = After(codes, lowest, highest).cut(*CUTS[self.activation])
+        return after.lowest, after.highest
 
     @property
     def multiplier(self) -> np.ndarray:
@@ -183,7 +196,13 @@ class QConv(OfCodes):
         if self.y_scale is None:
             return sums.astype(np.int32)
         multiplier = self.multiplier.reshape(-1, 1, 1)
-        return requantized(sums, multiplier, *self.limits, self.y_zero).astype(self.y_dtype)
+        if self.z is None:
+            return requantized(sums, multiplier, *self.limits, self.y_zero).astype(self.y_dtype)
+        step = np.float32(self.z.scale) / np.float32(self.y_scale)
+        steps = sums * multiplier + step * (arrays[1].astype(np.int64) - self.z.zero)
+        lowest, highest = self.limits
+        whole = np.rint(np.clip(steps, lowest - self.y_zero, highest - self.y_zero))
+        return (whole + self.y_zero).astype(self.y_dtype)
 
 
 @dataclass(frozen=True)
@@ -212,6 +231,26 @@ class QMean(OfCodes, GaplessPool):
         factor = np.float32(self.multiplier) / count
         ends = after.lowest, after.highest
         return requantized(sums, factor, *ends, after.codes.zero).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class QGlobalMean(OfCodes):
+    """The mean of every channel, whatever the size of the map."""
+
+    kinds = ("mean",)
+    is_global = True
+
+    x: Codes
+    after: After
+
+    def shape(self, shape: Shape) -> Shape:
+        return pixel(shape)
+
+    def step(self, shape: Shape, dtype: Any, adds: bool, adds_after: bool) -> QMean:
+        return QMean(self.x, self.after, shape[2:], shape[2:])
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        return self.step(arrays[0].shape, arrays[0].dtype, False, False).computed(*arrays)
 
 
 @dataclass(frozen=True)
@@ -360,3 +399,20 @@ class Recast(OfCodes):
 
     def computed(self, *arrays: np.ndarray) -> np.ndarray:
         return (arrays[0].view(np.uint8) ^ self.flip).view(self.dtype if self.given else np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleSums(OfCodes):
+    """Sums of a `QConv` as numbers: times the scale of each filter, and a bias of numbers."""
+
+    kinds = ("scale_sums",)
+
+    scale: np.ndarray  # (M,), float32: x_scale * w_scale
+    bias: np.ndarray  # (M,), float32
+
+    def codes(self, *given: Any) -> Codes | None:
+        return None
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        scale, bias = (one.reshape(-1, 1, 1) for one in (self.scale, self.bias))
+        return arrays[0].astype(np.float32) * scale + bias

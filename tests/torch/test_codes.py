@@ -1,0 +1,355 @@
+"""Quantized models of PyTorch: what is read, that codes are the model's, what stays torch's."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from quantizing import Basic, MobileNetV2, ResNet18, aten, qd, quantized, scaled
+from torch import nn
+
+from winogen.graph.code_calls import OPERATORS
+from winogen.graph.ops import QAdd, QConv, QGlobalMean, QMean, ScaleSums
+from winogen.tasks.duel import Times
+from winogen.torch import code_nodes, code_proof, codes, optimize, report
+from winogen.torch.building import build
+from winogen.torch.calling import Calls
+from winogen.torch.code_deciding import Subject, modules_of, parts_of
+from winogen.torch.copies import evaluated
+from winogen.torch.reading import read
+from winogen.torch.tracing import traced
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, 8, 14, 12)
+
+
+def trace_of(model, *inputs):
+    own = evaluated(model)
+    return next(iter(traced(own, Calls(own, inputs, {}))))
+
+
+def operators(reading):
+    """The operators of codes in a model, by class."""
+    parts = parts_of(reading)
+    nodes = [node for part in parts for node in part.graph.nodes]
+    return [type(node.op) for node in nodes if isinstance(node.op, OPERATORS)]
+
+
+def agree(model, *inputs):
+    """Assert that codes differ by one step at most, and few do, layer by layer; what was read."""
+    trace = trace_of(model, *inputs)
+    reading = read(trace.module)
+    body = build(reading, reading.graph, ())
+    modules = modules_of(body)
+    assert modules, "nothing was read"
+    values = code_proof.recorded(trace.module, inputs)
+    with torch.no_grad():
+        outputs = body(*inputs)
+        (wanted,) = trace.module(*inputs)
+    for one in modules:
+        assert code_proof.disagreements(one, values) == {}
+    (y,) = outputs
+    assert y.shape == wanted.shape and y.dtype == wanted.dtype
+    assert (y - wanted).abs().max() <= 0.05 * wanted.abs().max()
+    return operators(reading)
+
+
+LAYERS = {
+    "plain": nn.Conv2d(8, 12, 3, padding=1),
+    "strided": nn.Conv2d(8, 12, (3, 5), (2, 1), (1, 2), (1, 2)),
+    "grouped": nn.Conv2d(8, 12, 3, groups=4),
+    "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8),
+    "same": nn.Conv2d(8, 12, 4, padding="same"),
+    "of pixels": nn.Conv2d(8, 12, 1),
+    "relu": nn.Sequential(nn.Conv2d(8, 12, 3), nn.ReLU()),
+    "relu6": nn.Sequential(nn.Conv2d(8, 12, 3), nn.ReLU6()),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_a_layer_between_dequantize_and_quantize(layer, dtype, x):
+    net = nn.Sequential(copy.deepcopy(layer), nn.AvgPool2d(2))
+    assert agree(quantized(net, x, dtype=dtype), x).count(QConv) == 1
+
+
+def test_relu6_where_codes_go_beyond_it(x):
+    """The kernel then cuts numbers off, since saturation does not."""
+    model = quantized(nn.Sequential(nn.Conv2d(8, 12, 3), nn.ReLU6(), nn.AvgPool2d(2)), x)
+    (cut,) = (node for node in model.graph.nodes if node.target is aten.hardtanh.default)
+    (made,) = cut.users
+    for node in (made, *made.users):
+        node.update_arg(1, 10 / 255)
+    model.recompile()
+    agree(model, 9 * x)
+
+
+@pytest.mark.parametrize("limits", [(0, 127), (-100, 90)], ids=str)
+def test_codes_within_ends(limits, x):
+    dtype = torch.int8 if limits[0] < 0 else torch.uint8
+    net = nn.Sequential(nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 3), nn.AvgPool2d(2))
+    assert agree(quantized(net, x, dtype=dtype, limits=limits), x).count(QConv) == 2
+
+
+@pytest.mark.parametrize("fuses", [False, True])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_residual_block(fuses, stride, x):
+    net = nn.Sequential(nn.Conv2d(8, 8, 1), Basic(8, 8, stride), nn.AvgPool2d(2))
+    found = agree(quantized(scaled(net), x, fuses=fuses), x)
+    assert found.count(QAdd) == (0 if fuses else 1)
+
+
+def test_pools_and_products(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(8, 6, 3, padding=1), nn.Linear(6 * 3 * 3, 20)
+            self.last = nn.Linear(20, 5)
+
+        def forward(self, x):
+            y = nn.functional.max_pool2d(self.conv(x), 3, 2, 1)
+            y = nn.functional.avg_pool2d(y, 3, 2, 1, count_include_pad=False)
+            y = nn.functional.avg_pool2d(y, (2, 1), 1)
+            y = torch.flatten(nn.functional.dropout(y, training=False), 1)
+            return self.last(torch.relu(self.head(y)))
+
+    found = agree(quantized(scaled(Net()), x), x)
+    assert found.count(QMean) == 2 and found.count(QConv) == 3 and found.count(ScaleSums) == 1
+
+
+def test_the_mean_of_maps_of_any_size():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, 5)
+
+        def forward(self, x):
+            return self.head(self.conv(x).mean([2, 3]))
+
+    x, other = torch.randn(2, 3, 20, 20), torch.randn(3, 3, 31, 17)
+    model = quantized(scaled(Net()), x, static=False)
+    reading = read(trace_of(model, x).module)
+    assert operators(reading).count(QGlobalMean) == 1
+    body = build(reading, reading.graph, ())
+    with torch.no_grad():
+        torch.testing.assert_close(body(other)[0], model(other), rtol=0, atol=2e-2)
+
+
+# ---- what stays torch's --------------------------------------------------------------------------
+
+
+def changed(model, kind, change):
+    """Change the nodes of a kind, by their numbers."""
+    for number, node in enumerate(
+        n for n in list(model.graph.nodes) if code_nodes.kind_of(n) == kind
+    ):
+        change(number, node)
+    model.graph.lint()
+    model.recompile()
+    return model
+
+
+def untouched(model, x):
+    """How many operators of codes are left; what is made computes the same."""
+    reading = read(trace_of(model, x).module)
+    with torch.no_grad():
+        (y,) = build(reading, reading.graph, ())(x)
+        torch.testing.assert_close(y, model(x), rtol=0, atol=0.1)
+    return operators(reading)
+
+
+def two(x, **options):
+    return quantized(scaled(nn.Sequential(nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3))), x, **options)
+
+
+def test_scales_that_follow_from_the_input(x):
+    """As dynamic quantization has them."""
+    model = two(x)
+
+    def dynamic(number, node):
+        with model.graph.inserting_before(node):
+            scale = model.graph.call_function(aten.amax.default, (node.args[0],))
+            zero = model.graph.get_attr("frozen_conv2d_zero_point")
+        node.target = qd.quantize_per_tensor.tensor
+        node.args = (node.args[0], scale, zero, *node.args[3:])
+        for user in list(node.users):
+            user.target = qd.dequantize_per_tensor.tensor
+            user.args = (user.args[0], scale, zero, *user.args[3:])
+
+    model.register_buffer("frozen_conv2d_zero_point", torch.tensor(100))
+    assert untouched(changed(model, "quantize_per_tensor", dynamic), x) == []
+
+
+def test_scales_in_tensors(x):
+    model = two(x)
+    model.register_buffer("step", torch.tensor(0.05))
+    model.register_buffer("zero", torch.tensor(100))
+
+    def held(number, node):
+        with model.graph.inserting_before(node):
+            step, zero = model.graph.get_attr("step"), model.graph.get_attr("zero")
+        for one in (node, *list(node.users)):
+            kind = code_nodes.kind_of(one)
+            one.target = getattr(qd, kind).tensor
+            one.args = (one.args[0], step, zero, *one.args[3:])
+
+    found = agree(changed(model, "quantize_per_tensor", held), x)
+    assert found.count(QConv) == 2
+
+
+def test_numbers_that_others_read_too(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x):
+            y = self.first(x)
+            return self.second(y), torch.sigmoid(y)
+
+    model = quantized(scaled(Net()), x)
+    reading = read(trace_of(model, x).module)
+    with torch.no_grad():
+        made = build(reading, reading.graph, ())(x)
+        for one, other in zip(made, model(x), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0.05)
+    assert operators(reading).count(ScaleSums) == 2  # numbers of sums, and no codes
+
+
+def test_a_code_of_another_meaning(x):
+    """What is dequantized otherwise than it was quantized is no number of the map."""
+
+    def other(number, node):
+        if number == 1:
+            node.update_arg(1, 2 * node.args[1])
+
+    model = changed(two(x), "dequantize_per_tensor", other)
+    assert untouched(model, x).count(QConv) == 1
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 3.0)], ids=str)
+def test_other_activations_stay(ends, x):
+    net = nn.Sequential(nn.Conv2d(8, 8, 3), nn.Hardtanh(*ends), nn.AvgPool2d(2))
+    model = quantized(scaled(net), x)
+    assert ScaleSums in operators(read(trace_of(model, x).module))
+    with torch.no_grad():
+        reading = read(trace_of(model, x).module)
+        (y,) = build(reading, reading.graph, ())(x)
+        torch.testing.assert_close(y, model(x), rtol=0, atol=0.02)
+
+
+def test_what_is_excluded_stays(x):
+    model = two(x)
+    trace = trace_of(model, x)
+    reading = read(trace.module, exclude=lambda node: "excluded" * (node.name == "conv2d"))
+    assert operators(reading).count(QConv) == 1
+
+
+# ---- whole models --------------------------------------------------------------------------------
+
+NETS = {
+    "resnet18": (ResNet18, {}, 21),
+    "resnet18, sums fused": (ResNet18, {"fuses": True}, 21),
+    "mobilenet_v2, int8": (MobileNetV2, {"dtype": torch.int8}, 53),
+    "mobilenet_v2, sums fused": (MobileNetV2, {"fuses": True}, 53),
+}
+
+
+@pytest.mark.usefixtures("never_torch")
+@pytest.mark.parametrize("net, options, layers", NETS.values(), ids=NETS)
+def test_a_net_of_real_size_is_one_call(net, options, layers):
+    x = torch.randn(1, 3, 224, 224)
+    plain = scaled(net())
+    model = quantized(plain, x, **options)
+    ours = optimize(model, x, seconds=None)
+    told = report(ours)
+    assert told.tracer == "its own graph" and told.segments == 1
+    assert len(told.rows) == layers
+    assert all("_" in row.runs and row.predicted for row in told.rows)
+    with torch.no_grad():
+        for one in (x, torch.randn_like(x)):
+            y, wanted, real = ours(one), model(one), plain(one)
+            # As far from the model as rounding to codes is from the net, at most.
+            assert (y - wanted).std() <= 1.5 * (wanted - real).std()
+            assert (y - real).std() <= 1.2 * (wanted - real).std()
+
+
+@pytest.fixture
+def small():
+    """A model of some layers, with its example."""
+    x = torch.randn(2, 3, 20, 20)
+    layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3), nn.Sigmoid()
+    return quantized(scaled(nn.Sequential(*layers)), x, static=False), x
+
+
+@pytest.mark.usefixtures("never_torch")
+def test_copies_files_and_other_sizes(small):
+    model, x = small
+    ours = optimize(model, x)
+    with torch.no_grad():
+        for other in (x, torch.randn(3, 3, 31, 24)):
+            y = ours(other)
+            torch.testing.assert_close(y, model(other), rtol=0, atol=0.02)
+            assert torch.equal(copy.deepcopy(ours)(other), y)
+    (module,) = modules_of(ours.winogen_fast.body)  # exported models cannot be pickled
+    given = torch.randint(0, 256, (1, 3, 20, 20), dtype=torch.uint8)
+    assert torch.equal(pickle.loads(pickle.dumps(module))(given), module(given))
+
+
+@pytest.mark.usefixtures("never_torch")
+def test_a_wrong_layer_goes_back_to_torch(small, monkeypatch):
+    """Its codes are off by one everywhere, as a zero point that was lost would have it."""
+    model, x = small
+    right = codes._Reader._convolution
+
+    def wrong(self, node, *rest):
+        made = right(self, node, *rest)
+        return made.__class__(
+            type(made.op)(**{**vars(made.op), "y_zero": made.op.y_zero + 2}),
+            made.inputs, made.outputs, made.label,
+        )  # fmt: skip
+
+    monkeypatch.setattr(codes._Reader, "_convolution", wrong)
+    ours = optimize(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), model(x), rtol=0, atol=0.02)
+    body = ours.winogen_model if ours.winogen_fast is None else ours.winogen_fast.body
+    made = [node for one in modules_of(body) for node in one.part.layers]
+    assert all(node.op.y_scale is None for node in made)  # only numbers of sums
+
+
+def test_what_torch_computes_faster_stays(small, monkeypatch):
+    model, x = small
+    monkeypatch.setattr(Subject, "times", lambda self: Times(2.0, 1.0))
+    ours = optimize(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), model(x), rtol=0, atol=1e-6)
+    assert not ours.winogen_fast or not modules_of(ours.winogen_fast.body)
+
+
+@pytest.mark.usefixtures("never_torch")
+def test_compiled_and_on_meta_tensors(small):
+    model, x = small
+    ours = optimize(model, x)
+    body = ours.winogen_fast.body
+    (module,) = modules_of(body)
+    given = torch.zeros(2, 3, 20, 20, dtype=torch.uint8)
+    shapes = [y.shape for y in [module(given)]]
+    with torch.device("meta"):
+        assert [module(torch.zeros(2, 3, 20, 20, dtype=torch.uint8)).shape] == shapes
+
+
+def test_quantizers_of_torchao(small):
+    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason="no torchao")
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    x = torch.randn(1, 3, 64, 64)
+    net = scaled(ResNet18(16, 10))
+    quantizer = x86.X86InductorQuantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    prepared = pt2e.prepare_pt2e(torch.export.export(net, (x,)).module(), quantizer)
+    prepared(x)
+    model = pt2e.convert_pt2e(prepared)
+    assert agree(model, x).count(QConv) == 21

@@ -1,0 +1,197 @@
+"""Single nodes of a quantized graph of PyTorch: what codes mean, windows, where numbers end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import fx
+
+from winogen.conv.quantization import RANGES
+from winogen.graph import MaxPool
+from winogen.graph.ops import Codes, Shape
+from winogen.graph.ops.quantized import After
+from winogen.torch.calls import per_axis
+
+aten = torch.ops.aten
+NAMESPACE = "quantized_decomposed"
+QUANTIZE, DEQUANTIZE = "quantize_per_tensor", "dequantize_per_tensor"
+OF_CHANNELS = "dequantize_per_channel"
+ORDER = "input scale zero_point quant_min quant_max dtype".split()
+CHANNEL_ORDER = "input scale zero_point axis quant_min quant_max dtype".split()
+# What computes nothing of codes, as long as the numbers of an image stay in their order.
+RENAMING = (aten.flatten.using_ints, aten.view.default, aten.reshape.default)
+SUMS, LARGEST = (aten.add.Tensor, aten.add_.Tensor), aten.max_pool2d.default
+_SAME = (aten.clone.default, aten.contiguous.default, aten.alias.default)
+
+
+class Refused(Exception):
+    """Why a tensor stays torch's."""
+
+
+class Meaning(NamedTuple):
+    """What a quantized tensor is: its codes here, their ends, and its type in torch."""
+
+    after: After
+    dtype: str
+
+    @property
+    def codes(self) -> Codes:
+        """What one of its codes means."""
+        return self.after.codes
+
+
+def kind_of(node: Any) -> str:
+    """Return what a node of the quantizers' operators is called; "" for any other."""
+    target = getattr(node, "target", None)
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != NAMESPACE:
+        return ""
+    return str(target._schema.name).partition("::")[2]
+
+
+def bound_of(node: fx.Node, order: list[str]) -> dict[str, Any]:
+    """Return the arguments of a node by name; raises Refused for numbers that are no float32."""
+    given = {**dict(zip(order, node.args)), **node.kwargs}
+    if given.get("out_dtype") not in (None, torch.float32):
+        raise Refused(f"its numbers are {given['out_dtype']}")
+    return given
+
+
+def meaning_of(node: fx.Node, held: Mapping[str, torch.Tensor]) -> Meaning:
+    """Return what the codes of a quantize or dequantize of whole tensors mean; raises Refused."""
+    given = bound_of(node, ORDER)
+    numbers = []
+    for name in ("scale", "zero_point", "quant_min", "quant_max"):
+        value = given[name]
+        if isinstance(value, fx.Node):
+            tensor = held.get(value.name)
+            if tensor is None or tensor.numel() != 1:
+                raise Refused("its scales may change from call to call")
+            value = tensor.item()
+        numbers.append(value)
+    scale, zero, least, most = numbers
+    dtype = str(given["dtype"]).removeprefix("torch.")
+    if dtype not in RANGES:
+        raise Refused(f"its codes are {dtype}")
+    flip = 128 if dtype == "uint8" else 0
+    if not (least <= zero <= most and np.isfinite(scale) and np.float32(scale) > 0):
+        raise Refused("its zero point is no code")
+    codes = Codes(float(np.float32(scale)), int(zero) - flip)
+    return Meaning(After(codes, int(least) - flip, int(most) - flip), dtype)
+
+
+def shape_of(node: Any) -> Shape:
+    """Return the shape of a node's tensor on the example; raises Refused."""
+    for key in ("tensor_meta", "val"):
+        noted = node.meta.get(key)
+        if noted is not None and hasattr(noted, "shape"):
+            return tuple(noted.shape)
+    raise Refused("its shape is not known")
+
+
+def as_map(shape: Shape) -> Shape:
+    """Return the shape of a tensor as a map, of rows (N, C) one of a pixel; raises Refused."""
+    if len(shape) not in (2, 4):
+        raise Refused(f"tensors of {len(shape)} axes are no maps")
+    return (*shape, 1, 1)[:4] if len(shape) == 2 else shape
+
+
+def is_same(here: Meaning, after: After) -> bool:
+    """Return whether codes mean the same and none of them is beyond the ends of the others."""
+    inside = after.lowest <= here.after.lowest and here.after.highest <= after.highest
+    return here.codes == after.codes and inside
+
+
+def cut_of(node: fx.Node) -> tuple[float, float] | None:
+    """Return where an activation cuts numbers off, if at all; None for what is no activation."""
+    given: list[Any] = list(node.args[1:])
+    if node.target in _SAME or (node.target is aten.dropout.default and not given[1]):
+        return -np.inf, np.inf
+    if node.target in (aten.relu.default, aten.relu_.default):
+        return 0.0, np.inf
+    if node.target is aten.relu6.default:
+        return 0.0, 6.0
+    if node.target in (aten.hardtanh.default, aten.hardtanh_.default):
+        low, high = [*given, *[-1.0, 1.0][len(given) :]]
+        return float(low), float(high)
+    if node.target in (aten.clamp.default, aten.clamp_.default):
+        low, high = (*given, None, None)[:2]
+        return -np.inf if low is None else float(low), np.inf if high is None else float(high)
+    return None
+
+
+ACTIVATIONS = {(-np.inf, np.inf): None, (0.0, np.inf): "relu", (0.0, 6.0): "relu6"}
+
+
+def window_of(conv: fx.Node, weight: np.ndarray) -> dict[str, Any]:
+    """Return the options of a convolution of maps; raises Refused."""
+    order = "input weight bias stride padding dilation groups".split()
+    given: dict[str, Any] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+    given |= {**dict(zip(order, conv.args)), **conv.kwargs}
+    if weight.ndim != 4:
+        raise Refused("it is no convolution of maps")
+    stride, dilation = (per_axis(given[name]) for name in ("stride", "dilation"))
+    if given["padding"] == "valid":
+        padding = (0, 0, 0, 0)
+    elif given["padding"] == "same":
+        totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+        top, left = (total // 2 for total in totals)
+        padding = (top, totals[0] - top, left, totals[1] - left)
+    else:
+        down, across = per_axis(given["padding"])
+        padding = (down, down, across, across)
+    sizes = {"stride": stride, "dilation": dilation, "padding": padding}
+    return {**sizes, "groups": given["groups"]}
+
+
+def largest_of(node: fx.Node) -> MaxPool:
+    """Return the operator of a maximum of windows; raises Refused."""
+    order = "input kernel stride padding dilation ceil_mode".split()
+    given: dict[str, Any] = {"stride": (), "padding": 0, "dilation": 1, "ceil_mode": False}
+    given |= {**dict(zip(order, node.args)), **node.kwargs}
+    if given["ceil_mode"]:
+        raise Refused("its last windows reach beyond the padding")
+    kernel = per_axis(given["kernel"])
+    down, across = per_axis(given["padding"])
+    stride = per_axis(given["stride"]) if given["stride"] else kernel
+    return MaxPool(kernel, stride, (down, down, across, across), per_axis(given["dilation"]))
+
+
+def _mean_of_map(node: fx.Node) -> dict[str, Any]:
+    """No window: the mean is one over whole maps."""
+    if node.target is aten.mean.dim:
+        axes: Any = node.args[1]
+        if not isinstance(axes, (list, tuple)) or sorted(axis % 4 for axis in axes) != [2, 3]:
+            raise Refused("it is a mean along other axes")
+    elif per_axis(node.args[1]) != (1, 1):
+        raise Refused("it is a mean of several windows")
+    return {}
+
+
+def _mean_of_windows(node: fx.Node) -> dict[str, Any]:
+    """The window of a mean."""
+    order = "input kernel stride padding ceil_mode count_include_pad divisor_override".split()
+    given: dict[str, Any] = {"stride": (), "padding": 0, "ceil_mode": False}
+    given |= {"count_include_pad": True, "divisor_override": None}
+    given |= {**dict(zip(order, node.args)), **node.kwargs}
+    if given["ceil_mode"] or given["divisor_override"]:
+        raise Refused("its last windows are others")
+    kernel = per_axis(given["kernel"])
+    down, across = per_axis(given["padding"])
+    return {
+        "kernel": kernel,
+        "stride": per_axis(given["stride"]) if given["stride"] else kernel,
+        "padding": (down, down, across, across),
+        "counted": bool(given["count_include_pad"]),
+    }
+
+
+CONVOLUTIONS = (aten.conv2d.default, aten.conv2d.padding)
+PRODUCTS = (aten.linear.default,)
+MEANS: dict[Any, Callable[[fx.Node], dict[str, Any]]] = {
+    aten.adaptive_avg_pool2d.default: _mean_of_map,
+    aten.mean.dim: _mean_of_map,
+    aten.avg_pool2d.default: _mean_of_windows,
+}

@@ -1,0 +1,119 @@
+"""Whether a part of codes computes the codes of the model, layer by layer.
+
+The model sums products as floats and rounds after each addition, winogen as integers, once. A bias
+is rounded to whole steps of the sums. So a number that lies near a half between two codes may
+become the other one: a code differs by one step at most, and few do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, fx
+
+from winogen.graph import Graph, Node, whole
+from winogen.graph.code_segment import CodeSegment
+from winogen.graph.ops import QConv, Recast, ScaleSums
+from winogen.torch.code_module import CodeModule, as_maps
+
+# The share of codes that may be off by a step where a step of the sums is a small part of one, and
+# codes that may be so of few.
+_SHARE, _FEW = 0.01, 3
+# Relative errors of numbers, which two orders of summation explain.
+_ROUNDING = 1e-5
+
+
+def recorded(trace: fx.GraphModule, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Return all tensors of a trace, by the names of its nodes."""
+    values: dict[str, Tensor] = {}
+
+    class Recorder(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            result = super().run_node(n)
+            if isinstance(result, Tensor):
+                values[n.name] = result
+            return result
+
+    with torch.no_grad():
+        Recorder(trace).run(*tensors)
+    return values
+
+
+def disagreements(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return which tensors of the trace a part computes otherwise, and how far off.
+
+    ``values``: those that the model itself has, by the names of the trace's tensors. Every operator
+    is given these, and its kernel is that of the part.
+    """
+    reasons = {name: _wrong(*found) for name, found in _computed(module, values)}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def shares(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return how many of its codes each operator computes otherwise than the model, as a share."""
+    return {
+        name: float(np.mean(made != wanted.reshape(made.shape)))
+        for name, (made, wanted, _) in _computed(module, values)
+        if made.dtype == np.int8
+    }
+
+
+def _computed(
+    module: CodeModule, values: Mapping[str, Tensor]
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, Node]]]:
+    """What each operator makes of the model's values, what the model makes, and its node."""
+    names = {inside: name for name, inside in module.part.inner.items()}
+    threads = module.threads or torch.get_num_threads()
+    for nodes in _alone(module.part.graph):
+        reads = list(dict.fromkeys(nodes[0].reads))
+        known = [values.get(names.get(name, "")) for name in (*reads, nodes[-1].output)]
+        if any(one is None for one in known):
+            continue
+        *given, wanted = [_array(one) for one in known if one is not None]
+        segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs))
+        (made,) = segment(given, threads)
+        yield names[nodes[-1].output], (made, wanted, nodes[0])
+
+
+def _alone(graph: Graph) -> list[list[Node]]:
+    """Operators, each alone; sums with what scales them."""
+    makers, found = graph.makers, []
+    for node in graph.nodes:
+        if isinstance(node.op, Recast) or _is_sums(node):
+            continue
+        before = makers.get(node.inputs[0])
+        is_scale = isinstance(node.op, ScaleSums) and before is not None
+        found.append([before, node] if is_scale and before else [node])
+    return found
+
+
+def _is_sums(node: Node) -> bool:
+    return isinstance(node.op, QConv) and node.op.y_scale is None
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """A tensor as an array (N, H, W, C), codes as int8."""
+    (x,) = as_maps([tensor])
+    array: np.ndarray = np.ascontiguousarray(x.movedim(1, -1).numpy())
+    return (array ^ np.uint8(128)).view(np.int8) if array.dtype == np.uint8 else array
+
+
+def _wrong(made: np.ndarray, wanted: np.ndarray, node: Node) -> str:
+    """What is wrong with an output; "" for nothing."""
+    if made.dtype != np.int8:
+        off = whole.distance(made, wanted.reshape(made.shape))
+        return "" if off <= _ROUNDING else f"off by {off:.1e}, allowed {_ROUNDING:.0e}"
+    steps = np.abs(made.astype(np.int16) - wanted.reshape(made.shape))
+    count, largest = int(np.count_nonzero(steps)), int(steps.max(initial=0))
+    share = _SHARE
+    if isinstance(node.op, QConv) and node.op.bias is not None:
+        share += float(node.op.multiplier.max())
+    if largest <= 1 and count <= _FEW + share * steps.size:
+        return ""
+    return (
+        f"{count} of {steps.size} codes off, by {largest} at most; allowed: 1, and "
+        f"{_FEW + share * steps.size:.0f} of them"
+    )
