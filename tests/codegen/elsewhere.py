@@ -51,8 +51,8 @@ ELSEWHERE["wasm"] = Elsewhere(
     needs=("/usr/lib/wasm32-wasi/libc.a", "/usr/bin/wasm-ld-16"),
 )
 
-# No emulator at hand has AVX-512. Its kernels are compiled as C in which every intrinsic is a function
-# (Debian's libsimde-dev): instructions that compilers find by themselves are not tried.
+# No emulator at hand has AVX-512. Its kernels are compiled as C in which every intrinsic is a
+# function (Debian's libsimde-dev): instructions that compilers find by themselves are not tried.
 _INTRINSICS = Path(__file__).with_name("intrinsics")
 SIMULATED = {
     "avx512": Elsewhere(

@@ -37,9 +37,9 @@ def standalone(
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
-    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; "caller", or
-    "caller:N": each thread of the caller runs a part, and the C knows nothing of threads. ``edge`` must be
-    "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
+    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it;
+    "caller", or "caller:N": each thread of the caller runs a part, and the C knows nothing of
+    threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the files are written.
     ``command``: what the files say regenerates them. The plan is made for the default
     machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
@@ -90,7 +90,9 @@ def whose(threads: Any) -> tuple[Any, bool]:
     word, colon, count = threads.partition(":") if isinstance(threads, str) else ("", "", "")
     if word != CALLER:
         return threads, False
-    return (int(count) if count.isascii() and count.isdecimal() else count) if colon else SHARES, True
+    if not colon:
+        return SHARES, True
+    return int(count) if count.isascii() and count.isdecimal() else count, True
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
