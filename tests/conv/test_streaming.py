@@ -81,8 +81,9 @@ def test_on_every_instruction_set(target, monkeypatch):
         assert np.concatenate(made, along).tobytes() == direct(x).tobytes()
 
 
-# Kernels for whole signals that are not padded sum in another order than those for padded ones, and
-# signals shorter than what an output sees have fewer taps, so that more channels are summed at once.
+# Kernels for whole signals that are not padded sum in another order than those for padded ones,
+# and signals shorter than what an output sees have fewer taps, so that more channels are summed at
+# once.
 MANY_CHANNELS = [
     {"shape": (24, 300, 8), "stride": 8},
     {"shape": (40, 700, 3), "stride": 3},
