@@ -4,9 +4,9 @@ Run: python examples/audio_in_pieces.py
 
     python examples/audio_in_pieces.py --seconds 10 --piece 480
 
-Weights are random. Every layer is a `winogen.Conv1d` with padding="causal", and its stream keeps the
-samples that its next outputs will see; pieces may have any length. With torch the same net runs
-beside it, with a state that is kept by hand. Works without torch, too.
+Weights are random. Every layer is a `winogen.Conv1d` with padding="causal", and its stream keeps
+the samples that its next outputs will see; pieces may have any length. With torch the same net
+runs beside it, with a state that is kept by hand. Works without torch, too.
 """
 
 import argparse
@@ -100,7 +100,9 @@ def timed(name: str, net: Net, pieces: list, state: int) -> np.ndarray:
         seconds.append(time.perf_counter() - start)
     usual, worst = np.median(seconds) * 1e3, np.quantile(seconds, 0.99) * 1e3
     of = pieces[0].shape[2] / RATE * 1e3
-    memory = f"{peak_memory() - before:.1f} MB more at most" + f", state {state:,} bytes" * (state > 0)
+    memory = f"{peak_memory() - before:.1f} MB more at most" + f", state {state:,} bytes" * (
+        state > 0
+    )
     print(f"{name:12} {usual:8.2f} ms ({worst:.2f} in one of a hundred) for {of:.0f} ms; {memory}")
     return np.concatenate(made, 2)
 

@@ -1,4 +1,4 @@
-"""FPCores are read back by a reader of their own: exact, they are the matrices and the convolution."""
+"""FPCores are read back: exact, they are the matrices and the convolution."""
 
 import re
 from fractions import Fraction
@@ -23,7 +23,7 @@ SETS = {
 }
 
 
-# ---- a reader of FPCore: lists, symbols, rational numbers ------------------------------------------
+# ---- a reader of FPCore: lists, symbols, rational numbers ----------------------------------------
 
 
 def read(text):
@@ -71,7 +71,7 @@ def cores_of(text):
     return found
 
 
-# ---- tests -----------------------------------------------------------------------------------------
+# ---- tests ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -21,6 +21,7 @@ EXAMPLES = sorted(
 # What each prints, whatever the machine.
 PRINTS = {
     "accuracy_of_my_layer.py": r"direct +\d\.\de-0[67].*F\(4x4, 3x3\) by points.*what is chosen",
+    "audio_in_pieces.py": r"^winogen +\d+\.\d\d ms .*\nin pieces, cut .*: the same bits\n$",
     "filter_photograph.py": r"two passes .* \de-0[67]\nblurred.png .*\nedges.png ",
     "header_in_an_engine.c": r"\nequal to the definition, but for rounding\n$",
     "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",

@@ -1,4 +1,4 @@
-"""Transforms as FPCore 2.0, which tools that analyse rounding read: Herbie, Daisy, FPTaylor, Satire.
+"""Transforms as FPCore 2.0, which tools that analyse rounding read: Herbie, Daisy, FPTaylor.
 
 An FPCore has one value, so each output of a transform is a core of its own, with the statements
 that it needs, in the order of the program. Behind them every output of the whole convolution stands
@@ -75,9 +75,9 @@ def render(transform: Transform, command: str = "") -> str:
 
 
 _NOTE = f"""\
-{_COMMENT} Each core is one output, in float32, for inputs between -1 and 1: change :precision and :pre
-{_COMMENT} as you like. Kernels of winogen transform filters in float64 and round once, so that their
-{_COMMENT} error is less than that of the last cores, where all is computed in one format."""
+{_COMMENT} Each core is one output, in float32, for inputs between -1 and 1: change :precision and
+{_COMMENT} :pre as you like. Kernels of winogen transform filters in float64 and round once, so that
+{_COMMENT} their error is less than that of the last cores, where all is computed in one format."""
 
 
 def _whole(transform: Transform) -> Iterator[Binding]:

@@ -5,11 +5,11 @@ Their twins for one and three axes say what differs.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import Any, SupportsIndex
 
 from winogen.conv.convolution import Convolution, convolve
 from winogen.conv.options import Options
+from winogen.conv.streaming import Streamed
 from winogen.typing import (
     Activation,
     Algorithm,
@@ -31,9 +31,6 @@ from winogen.typing import (
     Real,
     Tile,
 )
-
-if TYPE_CHECKING:
-    from winogen.conv.streaming import Stream, Windows
 
 
 def conv2d(
@@ -341,7 +338,7 @@ def conv1d(
     return convolve(1, input, weight, bias, asked, add, add_after, out)
 
 
-class Conv1d(Convolution):
+class Conv1d(Streamed):
     """A convolution of one axis with fixed weights and options: see `conv1d` and `Conv2d`.
 
     >>> import numpy as np, winogen
@@ -387,34 +384,6 @@ class Conv1d(Convolution):
             # end
         )  # fmt: skip
         super().__init__(weight, bias, asked)
-
-    def stream(
-        self,
-        batch: SupportsIndex = 1,
-        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
-    ) -> Stream:
-        """Return what applies the layer to a signal that arrives in pieces, of any lengths.
-
-        For ``padding="causal"``, or padding before the signal only. ``batch``: signals side by
-        side. ``dtype``: of the samples, by default the weights'. Outputs have the bits of this
-        layer with ``algorithm="direct"`` on the whole signal. Raises InvalidValue and Unsupported.
-
-        >>> import numpy as np, winogen
-        >>> conv = winogen.Conv1d(np.ones((1, 1, 3), np.float32), padding="causal")
-        >>> stream = conv.stream()
-        >>> stream(np.ones(2, np.float32)).tolist(), stream(np.ones(2, np.float32)).tolist()
-        ([[1.0, 2.0]], [[3.0, 3.0]])
-        """
-        from winogen.conv.streaming import Stream
-
-        return Stream(self._named(dtype)._windows, batch)
-
-    @cached_property
-    def _windows(self) -> Windows:
-        """What all streams of the layer compute with."""
-        from winogen.conv.streaming import Windows
-
-        return Windows.of(self)
 
 
 def conv3d(

@@ -235,23 +235,19 @@ def padding(
     """Return the padding before and after each axis of ``kernel``.
 
     ``"same"`` keeps the size and puts what is odd behind the axis, as torch does; it needs stride
-    1. ``"valid"`` is 0. ``"causal"`` puts all before the only axis, so that no output sees what
-    comes after it. Raises InvalidType or InvalidValue.
+    1. ``"valid"`` is 0, ``"causal"`` all before the only axis. Raises InvalidType or InvalidValue.
     """
-    rank = len(kernel)
-    names = '"same" or "valid"' if rank > 1 else '"same", "valid" or "causal"'
+    rank, sums = len(kernel), [d * (k - 1) for k, d in zip(kernel, dilation)]
+    ways = {"same": [(n // 2, n - n // 2) for n in sums], "valid": [(0, 0)] * rank}
+    ways |= {"causal": [(n, 0) for n in sums]} if rank == 1 else {}
+    names = ", ".join(f'"{name}"' for name in ways)
     allowed = f"a non-negative int, {several(rank)}, {_SIDES[rank]}, {names}"
     if isinstance(value, str):
-        if value == "valid":
-            return ((0, 0),) * rank
-        sums = [d * (k - 1) for k, d in zip(kernel, dilation)]
-        if value == "causal" and rank == 1:
-            return ((sums[0], 0),)
-        if value != "same":
+        if value not in ways:
             raise InvalidValue(f"padding: got {value!r}; allowed: {allowed}")
-        if max(stride) > 1:
+        if value == "same" and max(stride) > 1:
             raise InvalidValue(f'padding: got "same" with stride {stride}; allowed: stride 1')
-        return tuple((both // 2, both - both // 2) for both in sums)
+        return tuple(ways[value])
     if not isinstance(value, (tuple, list)):
         number = whole("padding", value, 0, allowed)
         return ((number, number),) * rank

@@ -140,7 +140,14 @@ class Convolution(WeightedFloats):
         name, shape, dtype = type(self).__name__, self._layer.weight_shape, self._layer.dtype
         return f"<{name} weight {shape} {dtype}, algorithm {self._request.algorithm!r}>"
 
-    _STATE = ("_layer", "_request", "_dtype", "_weight", "_bias", "_slopes")
+    _STATE: ClassVar[tuple[str, ...]] = (
+        "_layer",
+        "_request",
+        "_dtype",
+        "_weight",
+        "_bias",
+        "_slopes",
+    )
 
     def _retyped(self, dtype: str) -> dict[str, Any]:
         request = replace(self._request, separable=None)  # which is known for one type

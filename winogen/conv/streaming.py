@@ -1,15 +1,16 @@
 """Signals in pieces: a layer that keeps what its next outputs will see of the pieces before.
 
-However a signal is cut, the outputs have the same bits. Tiles of Winograd mix neighbours, so that an
-output's rounding depends on where its tile begins; direct convolution sums the products of an output
-by itself. So streams are direct, and all pieces of a layer run the same kernel: that which a long
-signal runs.
+However a signal is cut, the outputs have the same bits. Tiles of Winograd mix neighbours, so that
+an output's rounding depends on where its tile begins; direct convolution sums the products of an
+output by itself. So streams are direct, and all pieces of a layer run the same kernel: that which a
+long signal runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 # Outputs of the long signal whose kernel all pieces run.
 _LONG = 4096
+# Bytes of a buffer that a stream keeps for the next call, at most, unless its samples need more.
+_KEPT = 1 << 20
 
 
 class Stream:
@@ -54,7 +57,7 @@ class Stream:
     [[1.0, 3.0, 6.0, 9.0, 12.0]]
     """
 
-    def __init__(self, windows: Windows, batch: SupportsIndex):
+    def __init__(self, windows: SignalWindows, batch: SupportsIndex):
         self._windows = windows
         self._batch = arguments.whole("batch", batch, 1, "a positive int")
         self.reset()
@@ -63,9 +66,25 @@ class Stream:
         """Forget all samples: the next one is the first of another signal."""
         layer = self._windows.whole
         shape = self._shape(layer.channels, layer.axes[0].before)
-        self._held = memory.empty(shape, self._windows.dtype, "state of the stream")
-        self._held[...] = 0
-        self._skipped = 0  # samples to come that no output sees, as strides pass over them
+        held = memory.empty(shape, self._windows.dtype, "state of the stream")
+        held[...] = 0
+        self._hold(held)
+
+    def _hold(self, samples: np.ndarray, skipped: int = 0) -> None:
+        self._held = samples
+        self._skipped = skipped  # samples to come that no output sees, as strides pass over them
+        # Two buffers in turns: one has the samples that are held, the next call fills the other.
+        self._buffer: np.ndarray | None = None
+        self._other: np.ndarray | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles carry the layer and the samples, and share no buffers."""
+        fields = (self._windows, self._batch, self._held.copy(), self._skipped)
+        return dict(zip(("windows", "batch", "held", "skipped"), fields))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._windows, self._batch = state["windows"], state["batch"]
+        self._hold(state["held"], state["skipped"])
 
     @property
     def state_bytes(self) -> int:
@@ -94,7 +113,9 @@ class Stream:
         (axis,), along = layer.axes, self._along
         skipped = min(self._skipped, x.shape[along])
         held, come = self._held.shape[along], x.shape[along] - skipped
-        joined = memory.empty(self._shape(layer.channels, held + come), x.dtype, "window")
+        joined, shape = self._other, self._shape(layer.channels, held + come)
+        if joined is None or joined.shape != shape:
+            joined = memory.empty(shape, x.dtype, "window")
         self._part(joined, 0, held)[...] = self._held
         self._part(joined, held, held + come)[...] = self._part(x, skipped, skipped + come)
         outputs = max(0, (held + come - axis.reach) // axis.stride + 1)
@@ -107,7 +128,10 @@ class Stream:
         # Where strides are longer than filters, the next output may begin beyond what has come.
         first = outputs * axis.stride
         seen = min(first, held + come)
-        self._held = self._part(joined, seen, held + come).copy()
+        self._held = self._part(joined, seen, held + come)
+        self._buffer, self._other = joined, self._buffer
+        if joined.nbytes > max(_KEPT, 2 * self._held.nbytes):
+            self._held, self._buffer, self._other = self._held.copy(), None, None
         self._skipped += first - seen - skipped
         return y
 
@@ -148,7 +172,7 @@ class Stream:
         return array[..., first:last] if self._along == 2 else array[:, first:last]
 
 
-class Windows(Convolution):
+class SignalWindows(Convolution):
     """The layer of a stream without its padding, which computes windows of the signal.
 
     All of them run the kernel that the layer itself runs on a long signal.
@@ -160,7 +184,7 @@ class Windows(Convolution):
     _STATE = (*Convolution._STATE, "whole")
 
     @classmethod
-    def of(cls, layer: Convolution) -> Windows:
+    def of(cls, layer: Convolution) -> SignalWindows:
         """Return it; raises InvalidValue and Unsupported where outputs depend on what comes later,
         or on how a signal is cut.
         """
@@ -202,8 +226,8 @@ def _check(layer: Layer, request: Request) -> None:
         )
     if request.algorithm not in ("auto", "direct"):
         raise Unsupported(
-            f'algorithm: got "{request.algorithm}"; allowed: "auto" or "direct" without tile, points '
-            "and moduli for streams, as outputs of tiles depend on where the tiles begin"
+            f'algorithm: got "{request.algorithm}"; allowed: "auto" or "direct" without tile, '
+            "points and moduli for streams, as outputs of tiles depend on where the tiles begin"
         )
     precision = Precision.of(layer.dtype, request.filter_dtype, request.product_dtype)
     if precision.format.summing != "kept":
@@ -237,3 +261,31 @@ def _pinned(
         choice = replace(choice, variant="")
     candidates = evaluate(problem, [choice], target, machine, request.workspace_limit)
     return Prepared(problem, candidates, target, environment)
+
+
+class Streamed(Convolution):
+    """The base of `Conv1d`: a layer that has streams."""
+
+    def stream(
+        self,
+        batch: SupportsIndex = 1,
+        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+    ) -> Stream:
+        """Return what applies the layer to a signal that arrives in pieces, of any lengths.
+
+        For ``padding="causal"``, or padding before the signal only. ``batch``: signals side by
+        side. ``dtype``: of the samples, by default the weights'. Outputs have the bits of this
+        layer with ``algorithm="direct"`` on the whole signal. Raises InvalidValue and Unsupported.
+
+        >>> import numpy as np, winogen
+        >>> conv = winogen.Conv1d(np.ones((1, 1, 3), np.float32), padding="causal")
+        >>> stream = conv.stream()
+        >>> stream(np.ones(2, np.float32)).tolist(), stream(np.ones(2, np.float32)).tolist()
+        ([[1.0, 2.0]], [[3.0, 3.0]])
+        """
+        return Stream(self._named(dtype)._windows, batch)
+
+    @cached_property
+    def _windows(self) -> SignalWindows:
+        """What all streams of the layer compute with."""
+        return SignalWindows.of(self)

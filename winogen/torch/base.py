@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex, TypeVar
 import torch
 from torch import Tensor, nn
 
+from winogen.conv import arguments
 from winogen.errors import InvalidType, Unsupported
 from winogen.records.activations import spelled
 from winogen.torch import packing
@@ -192,6 +193,9 @@ class ConvolutionModule:
         return ", ".join([self._plain.extra_repr(self), *asked])
 
 
+_RANKS: dict[type[nn.Module], int] = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
+
+
 class OrdinaryModule(ConvolutionModule):
     """The base of `Conv1d`, `Conv2d` and `Conv3d`."""
 
@@ -227,6 +231,14 @@ class OrdinaryModule(ConvolutionModule):
         tolerance: Real | None = None,
         # end
     ):
+        if padding == "causal":  # which torch does not know
+            sizes = (
+                arguments.per_axis(name, size, 1, _RANKS[self._plain])
+                for name, size in (
+                    ("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)
+                )
+            )  # fmt: skip
+            padding = arguments.padding(padding, *sizes)
         self._plain.__init__(
             self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
             padding_mode, device, dtype,
