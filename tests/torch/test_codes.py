@@ -14,7 +14,7 @@ from winogen.tasks.duel import Times
 from winogen.torch import code_nodes, code_proof, codes, optimize, report
 from winogen.torch.building import build
 from winogen.torch.calling import Calls
-from winogen.torch.code_deciding import Subject, modules_of, parts_of
+from winogen.torch.code_deciding import CodeTrial, modules_of, parts_of
 from winogen.torch.copies import evaluated
 from winogen.torch.reading import read
 from winogen.torch.tracing import traced
@@ -302,7 +302,7 @@ def test_copies_files_and_other_sizes(small):
 def test_a_wrong_layer_goes_back_to_torch(small, monkeypatch):
     """Its codes are off by one everywhere, as a zero point that was lost would have it."""
     model, x = small
-    right = codes._Reader._convolution
+    right = codes._CodeReader._convolution
 
     def wrong(self, node, *rest):
         made = right(self, node, *rest)
@@ -311,7 +311,7 @@ def test_a_wrong_layer_goes_back_to_torch(small, monkeypatch):
             made.inputs, made.outputs, made.label,
         )  # fmt: skip
 
-    monkeypatch.setattr(codes._Reader, "_convolution", wrong)
+    monkeypatch.setattr(codes._CodeReader, "_convolution", wrong)
     ours = optimize(model, x)
     with torch.no_grad():
         torch.testing.assert_close(ours(x), model(x), rtol=0, atol=0.02)
@@ -322,7 +322,7 @@ def test_a_wrong_layer_goes_back_to_torch(small, monkeypatch):
 
 def test_what_torch_computes_faster_stays(small, monkeypatch):
     model, x = small
-    monkeypatch.setattr(Subject, "times", lambda self: Times(2.0, 1.0))
+    monkeypatch.setattr(CodeTrial, "times", lambda self: Times(2.0, 1.0))
     ours = optimize(model, x)
     with torch.no_grad():
         torch.testing.assert_close(ours(x), model(x), rtol=0, atol=1e-6)

@@ -72,7 +72,7 @@ def _shapes(part: CodePart, module: fx.GraphModule) -> list[Shape]:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class CodeTrial:
     """A part as winogen and as torch computes it, and what both are given."""
 
     ours: CodeModule
@@ -116,7 +116,7 @@ def timed(reading: Reading, body: fx.GraphModule, threads: int | None) -> list[T
         names = [node.label or node.output for node in layers]
         label = f"{names[0]} to {names[-1]}, {len(names)} layers of codes" if names else ""
         theirs = torchs(reading.module, part)
-        subject = Subject(module, theirs, bound, inputs, count)
+        subject = CodeTrial(module, theirs, bound, inputs, count)
         worth = sum(bound.seconds.values())
         values = made_by(part)
         found.append(TimedPart(key, values[-1], label, worth, subject, values, is_layer=False))

@@ -27,7 +27,7 @@ SUMS, LARGEST = (aten.add.Tensor, aten.add_.Tensor), aten.max_pool2d.default
 _SAME = (aten.clone.default, aten.contiguous.default, aten.alias.default)
 
 
-class Refused(Exception):
+class Uncoded(Exception):
     """Why a tensor stays torch's."""
 
 
@@ -52,15 +52,15 @@ def kind_of(node: Any) -> str:
 
 
 def bound_of(node: fx.Node, order: list[str]) -> dict[str, Any]:
-    """Return the arguments of a node by name; raises Refused for numbers that are no float32."""
+    """Return the arguments of a node by name; raises Uncoded for numbers that are no float32."""
     given = {**dict(zip(order, node.args)), **node.kwargs}
     if given.get("out_dtype") not in (None, torch.float32):
-        raise Refused(f"its numbers are {given['out_dtype']}")
+        raise Uncoded(f"its numbers are {given['out_dtype']}")
     return given
 
 
 def meaning_of(node: fx.Node, held: Mapping[str, torch.Tensor]) -> Meaning:
-    """Return what the codes of a quantize or dequantize of whole tensors mean; raises Refused."""
+    """Return what the codes of a quantize or dequantize of whole tensors mean; raises Uncoded."""
     given = bound_of(node, ORDER)
     numbers = []
     for name in ("scale", "zero_point", "quant_min", "quant_max"):
@@ -68,33 +68,33 @@ def meaning_of(node: fx.Node, held: Mapping[str, torch.Tensor]) -> Meaning:
         if isinstance(value, fx.Node):
             tensor = held.get(value.name)
             if tensor is None or tensor.numel() != 1:
-                raise Refused("its scales may change from call to call")
+                raise Uncoded("its scales may change from call to call")
             value = tensor.item()
         numbers.append(value)
     scale, zero, least, most = numbers
     dtype = str(given["dtype"]).removeprefix("torch.")
     if dtype not in RANGES:
-        raise Refused(f"its codes are {dtype}")
+        raise Uncoded(f"its codes are {dtype}")
     flip = 128 if dtype == "uint8" else 0
     if not (least <= zero <= most and np.isfinite(scale) and np.float32(scale) > 0):
-        raise Refused("its zero point is no code")
+        raise Uncoded("its zero point is no code")
     codes = Codes(float(np.float32(scale)), int(zero) - flip)
     return Meaning(After(codes, int(least) - flip, int(most) - flip), dtype)
 
 
 def shape_of(node: Any) -> Shape:
-    """Return the shape of a node's tensor on the example; raises Refused."""
+    """Return the shape of a node's tensor on the example; raises Uncoded."""
     for key in ("tensor_meta", "val"):
         noted = node.meta.get(key)
         if noted is not None and hasattr(noted, "shape"):
             return tuple(noted.shape)
-    raise Refused("its shape is not known")
+    raise Uncoded("its shape is not known")
 
 
 def as_map(shape: Shape) -> Shape:
-    """Return the shape of a tensor as a map, of rows (N, C) one of a pixel; raises Refused."""
+    """Return the shape of a tensor as a map, of rows (N, C) one of a pixel; raises Uncoded."""
     if len(shape) not in (2, 4):
-        raise Refused(f"tensors of {len(shape)} axes are no maps")
+        raise Uncoded(f"tensors of {len(shape)} axes are no maps")
     return (*shape, 1, 1)[:4] if len(shape) == 2 else shape
 
 
@@ -114,7 +114,7 @@ def cut_of(node: fx.Node) -> tuple[float, float] | None:
     if node.target is aten.relu6.default:
         return 0.0, 6.0
     if node.target in (aten.hardtanh.default, aten.hardtanh_.default):
-        low, high = [*given, *[-1.0, 1.0][len(given) :]]
+        low, high = given or (-1.0, 1.0)
         return float(low), float(high)
     if node.target in (aten.clamp.default, aten.clamp_.default):
         low, high = (*given, None, None)[:2]
@@ -126,12 +126,12 @@ ACTIVATIONS = {(-np.inf, np.inf): None, (0.0, np.inf): "relu", (0.0, 6.0): "relu
 
 
 def window_of(conv: fx.Node, weight: np.ndarray) -> dict[str, Any]:
-    """Return the options of a convolution of maps; raises Refused."""
+    """Return the options of a convolution of maps; raises Uncoded."""
     order = "input weight bias stride padding dilation groups".split()
     given: dict[str, Any] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
     given |= {**dict(zip(order, conv.args)), **conv.kwargs}
     if weight.ndim != 4:
-        raise Refused("it is no convolution of maps")
+        raise Uncoded("it is no convolution of maps")
     stride, dilation = (per_axis(given[name]) for name in ("stride", "dilation"))
     if given["padding"] == "valid":
         padding = (0, 0, 0, 0)
@@ -147,12 +147,12 @@ def window_of(conv: fx.Node, weight: np.ndarray) -> dict[str, Any]:
 
 
 def largest_of(node: fx.Node) -> MaxPool:
-    """Return the operator of a maximum of windows; raises Refused."""
+    """Return the operator of a maximum of windows; raises Uncoded."""
     order = "input kernel stride padding dilation ceil_mode".split()
     given: dict[str, Any] = {"stride": (), "padding": 0, "dilation": 1, "ceil_mode": False}
     given |= {**dict(zip(order, node.args)), **node.kwargs}
     if given["ceil_mode"]:
-        raise Refused("its last windows reach beyond the padding")
+        raise Uncoded("its last windows reach beyond the padding")
     kernel = per_axis(given["kernel"])
     down, across = per_axis(given["padding"])
     stride = per_axis(given["stride"]) if given["stride"] else kernel
@@ -164,9 +164,9 @@ def _mean_of_map(node: fx.Node) -> dict[str, Any]:
     if node.target is aten.mean.dim:
         axes: Any = node.args[1]
         if not isinstance(axes, (list, tuple)) or sorted(axis % 4 for axis in axes) != [2, 3]:
-            raise Refused("it is a mean along other axes")
+            raise Uncoded("it is a mean along other axes")
     elif per_axis(node.args[1]) != (1, 1):
-        raise Refused("it is a mean of several windows")
+        raise Uncoded("it is a mean of several windows")
     return {}
 
 
@@ -177,7 +177,7 @@ def _mean_of_windows(node: fx.Node) -> dict[str, Any]:
     given |= {"count_include_pad": True, "divisor_override": None}
     given |= {**dict(zip(order, node.args)), **node.kwargs}
     if given["ceil_mode"] or given["divisor_override"]:
-        raise Refused("its last windows are others")
+        raise Uncoded("its last windows are others")
     kernel = per_axis(given["kernel"])
     down, across = per_axis(given["padding"])
     return {

@@ -38,7 +38,7 @@ from winogen.torch.code_nodes import (
     RENAMING,
     SUMS,
     Meaning,
-    Refused,
+    Uncoded,
     as_map,
     bound_of,
     cut_of,
@@ -52,7 +52,11 @@ from winogen.torch.code_nodes import (
 from winogen.torch.translate import label as label_of
 
 
-class Filters(NamedTuple):
+# Why a tensor stays torch's: arguments that are given in another way are a doubt, too.
+_DOUBTS = (Uncoded, Untranslated, WinogenError, IndexError, KeyError, TypeError, ValueError)
+
+
+class CodedFilters(NamedTuple):
     """Weights as codes: (M, C/groups, KH, KW) or (M, C), their scales and zero points."""
 
     weight: np.ndarray
@@ -84,7 +88,7 @@ def coded(
     ``exclude`` tells for a node why it stays torch's. ``held``: the tensors of attributes, and what
     quantizers' nodes make of these, by the names of nodes.
     """
-    return _Reader(exclude, held).read(module.graph)
+    return _CodeReader(exclude, held).read(module.graph)
 
 
 def folded(node: fx.Node, held: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
@@ -119,7 +123,7 @@ def held_by(module: fx.GraphModule) -> dict[str, torch.Tensor]:
     return held
 
 
-class _Reader:
+class _CodeReader:
     """All that is found while a trace is read, its quantized tensors in their order."""
 
     def __init__(self, exclude: Callable[[fx.Node], str], held: Mapping[str, torch.Tensor]):
@@ -142,13 +146,13 @@ class _Reader:
             meaning = self.meanings[node] = meaning_of(node, self.held)
             shape = shape_of(node)
             self.maps[node] = node.name, as_map(shape)
-        except Refused:
+        except Uncoded:
             return
         self.found.dtypes[node.name] = meaning.dtype
         self.found.ranks[node.name] = len(shape)
         try:
             inner, nodes = self._maker(node, meaning)
-        except (Refused, Untranslated, WinogenError):
+        except _DOUBTS:
             return
         if any(self.exclude(one) for one in (node, *inner)):
             return
@@ -160,7 +164,7 @@ class _Reader:
         """A convolution of codes whose output stays numbers: its sums, scaled."""
         try:
             op, x, bias, steps = self._sums(node)
-        except (Refused, Untranslated, WinogenError) as reason:
+        except _DOUBTS as reason:
             self.found.refusals[node.name] = str(reason)
             return
         if self.exclude(node):
@@ -184,7 +188,7 @@ class _Reader:
             ends = max(ends[0], cut[0]), min(ends[1], max(cut[1], ends[0]))
             source = source.args[0]
         if not isinstance(source, fx.Node):
-            raise Refused("it is no tensor")
+            raise Uncoded("it is no tensor")
         if source.target in CONVOLUTIONS or source.target in PRODUCTS:
             self._only(source, inner)
             return inner, [self._convolution(node, source, meaning, ends)]
@@ -217,17 +221,17 @@ class _Reader:
         while source.target in RENAMING:
             self._only(source, inner)
             if shape_of(source)[:1] != shape_of(source.args[0])[:1]:
-                raise Refused("it moves numbers between images")
+                raise Uncoded("it moves numbers between images")
             source = source.args[0]
         x, here, shape = self._read(source, True)
         wanted = shape_of(node)
         if shape != as_map(wanted) and len(wanted) != 2:
-            raise Refused("its numbers are in other axes")
+            raise Uncoded("its numbers are in other axes")
         if is_same(here, after):
             self.maps[node] = x, shape
             return inner, []
         if shape != as_map(wanted):
-            raise Refused("other codes of other axes")
+            raise Uncoded("other codes of other axes")
         return inner, [Node(Lookup.recoding(here.codes, after), (x,), (node.name,), label_of(node))]
 
     def _total(
@@ -241,7 +245,7 @@ class _Reader:
         """A sum of two tensors of codes, or of one and a convolution, which takes it in."""
         self._only(source, inner)
         if source.kwargs.get("alpha", 1) != 1 or len(source.args) != 2:
-            raise Refused("it scales what it adds")
+            raise Uncoded("it scales what it adds")
         one, other = source.args
         for conv, rest in ((one, other), (other, one)):
             if isinstance(conv, fx.Node) and conv.target in CONVOLUTIONS:
@@ -249,7 +253,7 @@ class _Reader:
                 return inner, [self._convolution(node, conv, meaning, ends, rest)]
         (x, here, shape), (z, there, more) = self._read(one), self._read(other)
         if shape != more:
-            raise Refused("one of them is repeated")
+            raise Uncoded("one of them is repeated")
         after = meaning.after.cut(*ends)
         op = QAdd(here.codes, there.codes, after)
         return inner, [Node(op, (x, z), (node.name,), label_of(source))]
@@ -265,18 +269,18 @@ class _Reader:
         op, x, bias, steps = self._sums(conv)
         activation = ACTIVATIONS.get(ends, "")
         if activation == "":
-            raise Refused(f"it cuts off numbers at {ends[0]:g} and {ends[1]:g}")
+            raise Uncoded(f"it cuts off numbers at {ends[0]:g} and {ends[1]:g}")
         counted = None
         if bias is not None:
             sums = np.rint(bias.astype(np.float64) / steps)
             if not (np.abs(sums) < 2**31).all():
-                raise Refused("its bias does not fit 32 bits")
+                raise Uncoded("its bias does not fit 32 bits")
             counted = sums.astype(np.int32)
         codes, reads, z = meaning.codes, [x], None
         if rest is not None:
             added, there, shape = self._read(rest)
             if shape != as_map(shape_of(conv)):
-                raise Refused("what it adds is repeated")
+                raise Uncoded("what it adds is repeated")
             reads, z = [x, added], there.codes
         after = meaning.after
         made = QConv(
@@ -296,7 +300,7 @@ class _Reader:
         weight = filters.weight
         if conv.target in PRODUCTS:
             if weight.ndim != 2 or weight.shape[1] != prod(shape[1:]):
-                raise Refused("it multiplies along an axis of several")
+                raise Uncoded("it multiplies along an axis of several")
             weight = np.ascontiguousarray(weight).reshape(len(weight), *shape[1:])
         else:
             options = window_of(conv, weight)
@@ -314,7 +318,7 @@ class _Reader:
 
     def _only(self, node: fx.Node, inner: list[fx.Node]) -> None:
         if len(node.users) != 1:
-            raise Refused("it is read as numbers, too")
+            raise Uncoded("it is read as numbers, too")
         inner.append(node)
 
     def _read(self, source: Any, flat: bool = False) -> tuple[str, Meaning, Shape]:
@@ -324,37 +328,37 @@ class _Reader:
         """
         coded = source.args[0] if kind_of(source) == DEQUANTIZE else None
         if not isinstance(coded, fx.Node) or coded not in self.maps:
-            raise Refused("it reads what is not quantized")
+            raise Uncoded("it reads what is not quantized")
         here, there = self.meanings[coded], meaning_of(source, self.held)
         if here.codes != there.codes or here.dtype != there.dtype:
-            raise Refused("its codes are read with another meaning")
+            raise Uncoded("its codes are read with another meaning")
         value, shape = self.maps[coded]
         if not flat and shape != as_map(shape_of(source)):
-            raise Refused("its numbers are an image's along one axis")
+            raise Uncoded("its numbers are an image's along one axis")
         return value, here, shape
 
     def _constant(self, value: Any) -> np.ndarray:
         tensor = self.held.get(getattr(value, "name", ""))
         if tensor is None or tensor.dtype != torch.float32:
-            raise Refused("its numbers may change from call to call")
+            raise Uncoded("its numbers may change from call to call")
         array: np.ndarray = tensor.detach().numpy()
         return array
 
-    def _filters(self, source: Any) -> Filters:
+    def _filters(self, source: Any) -> CodedFilters:
         kind = kind_of(source)
         if kind not in (DEQUANTIZE, OF_CHANNELS):
-            raise Refused("its weights are not quantized")
+            raise Uncoded("its weights are not quantized")
         order = CHANNEL_ORDER if kind == OF_CHANNELS else ORDER
         given = bound_of(source, order)
         tensor = self.held.get(getattr(given["input"], "name", ""))
         if tensor is None or str(tensor.dtype) not in ("torch.int8", "torch.uint8"):
-            raise Refused("its weights are no bytes, or may change from call to call")
+            raise Uncoded("its weights are no bytes, or may change from call to call")
         if given.get("axis", 0) != 0:
-            raise Refused("its weights have scales along another axis than that of the filters")
+            raise Uncoded("its weights have scales along another axis than that of the filters")
         scale, zero = (self._numbers_of(given[name]) for name in ("scale", "zero_point"))
         zeros = zero.astype(np.int64)
         same = zeros.size == 1 or not zeros.any()
-        return Filters(
+        return CodedFilters(
             tensor.detach().contiguous().numpy(),
             np.ascontiguousarray(scale, np.float32),
             int(zeros.reshape(-1)[0]) if same else zeros,
@@ -365,6 +369,6 @@ class _Reader:
             return np.asarray(value, np.float64).reshape(-1)
         tensor = self.held.get(value.name)
         if tensor is None:
-            raise Refused("its scales may change from call to call")
+            raise Uncoded("its scales may change from call to call")
         numbers: np.ndarray = tensor.detach().double().numpy().reshape(-1)
         return numbers

@@ -135,7 +135,7 @@ class Torch(Adapter[Segments]):
         lost = {
             name: f"torch is faster, {times}"
             for part, times in way.slower
-            if isinstance(part.subject, code_deciding.Subject)
+            if isinstance(part.subject, code_deciding.CodeTrial)
             for name in part.values
         }
         with restored(self.model):
@@ -177,7 +177,7 @@ class Torch(Adapter[Segments]):
     def time(self, made: Segments, part: TimedPart | None, earlier: float) -> Times | None:
         """Return the times of a layer, or of the whole, whose rival is the best that torch does."""
         if part is not None:
-            is_codes = isinstance(part.subject, code_deciding.Subject)
+            is_codes = isinstance(part.subject, code_deciding.CodeTrial)
             return part.subject.times() if is_codes else deciding.time(part)
         with restored(self.model):
             if self._rivals is None:

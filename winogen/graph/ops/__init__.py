@@ -4,6 +4,7 @@ To add one, write its class into one of the files here and name it below.
 """
 
 from winogen.graph.ops.base import ActivationSpec, Operator, Shape, Sizes, Window
+from winogen.graph.ops.code_ends import Dequantize, Quantize, Recast, ScaleSums
 from winogen.graph.ops.convolutions import Conv, ConvTranspose, Joined, Scaled
 from winogen.graph.ops.moves import Concat, Pad, Relayout, Repeat, Shuffle, Slice, Spread
 from winogen.graph.ops.norms import GroupNorm, LayerNorm, Norm, Softmax
@@ -13,16 +14,12 @@ from winogen.graph.ops.point import Point
 from winogen.graph.ops.pools import AveragePool, GlobalAverage, MaxPool
 from winogen.graph.ops.quantized import (
     Codes,
-    Dequantize,
     Lookup,
     Nearest,
     QAdd,
     QConv,
     QGlobalMean,
     QMean,
-    Quantize,
-    Recast,
-    ScaleSums,
 )
 
 __all__ = [
