@@ -229,7 +229,7 @@ def test_refuses_numbers_and_axes():
         conv.stream(1.5)
     with pytest.raises(InvalidType, match="dtype"):
         conv.stream(dtype="float64")
-    with pytest.raises(InvalidValue, match=r"padding: got 'causal'; allowed: .*"valid"$"):
+    with pytest.raises(InvalidValue, match="""padding: got 'causal'; allowed: .*"valid"$"""):
         winogen.Conv2d(np.ones((4, 2, 3, 3), np.float32), padding="causal")
     with pytest.raises(InvalidValue, match='"same", "valid", "causal"'):
         winogen.Conv1d(W, padding="before")

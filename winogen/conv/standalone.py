@@ -39,8 +39,9 @@ def standalone(
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
     ``threads`` is how many the work is cut for, 1 unless given, and any number may run it;
     "caller", or "caller:N": each thread of the caller runs a part, and the C knows nothing of
-    threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
-    "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the files are written.
+    threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS` with its
+    extensions, as "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the
+    files are written.
     ``command``: what the files say regenerates them. The plan is made for the default
     machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
     Unsupported as `conv2d` does.
