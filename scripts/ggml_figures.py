@@ -74,9 +74,7 @@ def machine() -> str:
     return f"{cpu}; ggml-python {ggml.__version__}, built with {', '.join(able)}"
 
 
-def in_turns(
-    ways: Mapping[str, Callable[[], None]], rounds: int, clock: Clock
-) -> dict[str, float]:
+def in_turns(ways: Mapping[str, Callable[[], None]], rounds: int, clock: Clock) -> dict[str, float]:
     """Return the median seconds of each way."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for run in ways.values():
