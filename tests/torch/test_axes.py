@@ -395,3 +395,14 @@ def test_options_are_as_the_page_says(option, said):
         expected = expected + options.get("add_after", 0)
         scale = float(expected.abs().max())
         torch.testing.assert_close(y, expected, rtol=0, atol=scale * options.get("tolerance", 2e-5))
+
+
+def test_causal_padding_is_all_before():
+    x, before = torch.randn(2, 3, 20), torch.nn.ConstantPad1d((8, 0), 0.0)
+    layer = winogen.torch.Conv1d(3, 5, 3, padding="causal", dilation=4)
+    expected = F.conv1d(before(x), layer.weight, layer.bias, dilation=4)
+    torch.testing.assert_close(layer(x), expected)
+    made = winogen.torch.conv1d(x, layer.weight, layer.bias, padding="causal", dilation=4)
+    torch.testing.assert_close(made, expected)
+    with pytest.raises(InvalidValue, match="padding: got 'causal'; allowed"):
+        winogen.torch.Conv2d(3, 5, 3, padding="causal")
