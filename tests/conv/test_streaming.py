@@ -183,7 +183,7 @@ def test_state_is_copied_reset_and_kept_after_errors():
     with pytest.raises(WinogenError, match="add: got shape"):
         stream(x + 1, add=x)
     with pytest.raises(WinogenError, match="out: got"):
-        stream(x, np.zeros(3, np.float32))
+        stream(x + 2, np.zeros(3, np.float32))
     with pytest.raises(WinogenError, match="out: got"):
         stream(x[..., :0], np.zeros(3, np.float32))
     seconds = [one(x) for one in kinds]
@@ -191,6 +191,7 @@ def test_state_is_copied_reset_and_kept_after_errors():
     thirds = [[one(x[..., :9]), one(x[..., 9:])] for one in kinds]  # no buffer is shared
     assert all(np.array_equal(a, b) for one in thirds for a, b in zip(one, thirds[0]))
     assert not np.array_equal(first, seconds[0])
+    stream(x), stream(x)  # both buffers are of this length
     waits, pickled = copy.copy(stream), pickle.dumps(stream)
     for other in (x + 1, x + 2, x + 3):
         stream(other)
