@@ -106,12 +106,13 @@ def test_sums_of_many_channels(given):
     (axis,) = conv._layer.axes
     x = samples(rng, conv, 1, axis.reach + 40 * axis.stride)
     stream = conv.stream()
-    one_by_one = [stream(piece) for piece in np.array_split(x, 37, along)]
     whole = direct(x)
-    assert np.concatenate(one_by_one, along).tobytes() == whole.tobytes()
+    for count in (1, 3, 37):
+        made = [stream(piece) for piece in np.array_split(x, count, along)]
+        assert np.concatenate(made, along).tobytes() == whole.tobytes()
+        stream.reset()
     # Short signals in one piece and in many.
     short = x[..., :3] if along == 2 else x[:, :3]
-    stream.reset()
     once = stream(short)
     stream.reset()
     made = [stream(piece) for piece in np.array_split(short, 3, along)]
@@ -180,9 +181,9 @@ def test_state_is_copied_reset_and_kept_after_errors():
         with pytest.raises(WinogenError, match="chunk: got"):
             stream(wrong)
     with pytest.raises(WinogenError, match="add: got shape"):
-        stream(x, add=x)
+        stream(x + 1, add=x)
     with pytest.raises(WinogenError, match="out: got"):
-        stream(x, np.zeros(3, np.float32))
+        stream(x + 2, np.zeros(3, np.float32))
     with pytest.raises(WinogenError, match="out: got"):
         stream(x[..., :0], np.zeros(3, np.float32))
     seconds = [one(x) for one in kinds]
@@ -190,6 +191,11 @@ def test_state_is_copied_reset_and_kept_after_errors():
     thirds = [[one(x[..., :9]), one(x[..., 9:])] for one in kinds]  # no buffer is shared
     assert all(np.array_equal(a, b) for one in thirds for a, b in zip(one, thirds[0]))
     assert not np.array_equal(first, seconds[0])
+    stream(x), stream(x)  # both buffers are of this length
+    waits, pickled = copy.copy(stream), pickle.dumps(stream)
+    for other in (x + 1, x + 2, x + 3):
+        stream(other)
+    assert np.array_equal(waits(x), pickle.loads(pickled)(x))
     stream.reset()
     assert np.array_equal(stream(x), first)
 
@@ -229,7 +235,7 @@ def test_refuses_numbers_and_axes():
         conv.stream(1.5)
     with pytest.raises(InvalidType, match="dtype"):
         conv.stream(dtype="float64")
-    with pytest.raises(InvalidValue, match="""padding: got 'causal'; allowed: .*"valid"$"""):
+    with pytest.raises(InvalidValue, match="padding: got 'causal'; allowed: .*\"valid\"$"):
         winogen.Conv2d(np.ones((4, 2, 3, 3), np.float32), padding="causal")
     with pytest.raises(InvalidValue, match='"same", "valid", "causal"'):
         winogen.Conv1d(W, padding="before")
