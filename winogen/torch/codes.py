@@ -51,7 +51,6 @@ from winogen.torch.code_nodes import (
 )
 from winogen.torch.translate import label as label_of
 
-
 # Why a tensor stays torch's: arguments that are given in another way are a doubt, too.
 _DOUBTS = (Uncoded, Untranslated, WinogenError, IndexError, KeyError, TypeError, ValueError)
 
