@@ -16,11 +16,11 @@ RANDOM = np.random.default_rng(0)
 X, Z, Y = Codes(0.02, 3), Codes(0.03, -5), After(Codes(0.05, 3))
 
 
-def conv(filters, channels, taps, groups=1, stride=1, y_zero=-128, sums=False, **options):
+def conv(filters, channels, taps, groups=1, stride=1, y_zero=-128, sums=False, y=None, **options):
     shape = filters, channels // groups, taps, taps
     weight = RANDOM.integers(-127, 128, shape).astype(np.int8)
     scale = RANDOM.uniform(0.001, 0.002, filters).astype(np.float32)
-    y_scale = np.float32(0.02 * 0.0015 * 73 * np.sqrt(weight[0].size))
+    y_scale = np.float32(y or 0.02 * 0.0015 * 73 * np.sqrt(weight[0].size))
     bias = RANDOM.integers(-1000, 1000, filters).astype(np.int32)
     outputs = (None, 0, None) if sums else (y_scale, y_zero, "int8")
     return QConv(
@@ -69,6 +69,12 @@ def test_convolutions(options):
     channels = op.weight.shape[1] * op.groups
     (y,) = agree(graph(op), [codes(2, channels, 13, 17)], steps=1)
     assert y.min() >= op.limits[0] and y.max() <= op.limits[1] and y.std() > 5
+
+
+def test_relu6_ends_at_six():
+    op = conv(32, 16, 3, activation="relu6", y_zero=-20, y=0.1)
+    (y,) = agree(graph(op), [codes(2, 16, 13, 17)], steps=1)
+    assert (y.min(), y.max()) == (-20, -20 + 60)
 
 
 @pytest.mark.parametrize("activation", [None, "relu", "relu6"])

@@ -9,7 +9,7 @@ from quantizing import Basic, MobileNetV2, ResNet18, aten, qd, quantized, scaled
 from torch import nn
 
 from winogen.graph.code_calls import OPERATORS
-from winogen.graph.ops import QAdd, QConv, QGlobalMean, QMean, ScaleSums
+from winogen.graph.ops import Lookup, QAdd, QConv, QGlobalMean, QMean, ScaleSums
 from winogen.tasks.duel import Times
 from winogen.torch import code_nodes, code_proof, codes, optimize, report
 from winogen.torch.building import build
@@ -117,6 +117,19 @@ def test_pools_and_products(x):
 
     found = agree(quantized(scaled(Net()), x), x)
     assert found.count(QMean) == 2 and found.count(QConv) == 3 and found.count(ScaleSums) == 1
+
+
+def test_other_codes_behind_a_pool(x):
+    """What is chosen then becomes other codes, by a table."""
+    net = nn.Sequential(nn.Conv2d(8, 8, 3), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3))
+    model = quantized(scaled(net), x)
+    (pool,) = (node for node in model.graph.nodes if node.target is aten.max_pool2d.default)
+    (made,) = pool.users
+    for node in (made, *made.users):
+        node.update_arg(1, 1.7 * node.args[1])
+        node.update_arg(2, 120)
+    model.recompile()
+    assert Lookup in agree(model, x)
 
 
 def test_the_mean_of_maps_of_any_size():
