@@ -45,10 +45,22 @@ class Graph:
 
     def compute(self, node, threads: int = 1) -> None:
         """Compute a node and all that it needs."""
-        graph = self.ggml.ggml_new_graph(self.context)
+        self.prepared(node, threads)()
+
+    def prepared(self, node, threads: int = 1):
+        """Return a function that computes a node and all that it needs, planned once."""
+        graph = self.ggml.ggml_new_graph_custom(self.context, 4096, False)
         self.ggml.ggml_build_forward_expand(graph, node)
-        status = self.ggml.ggml_graph_compute_with_ctx(self.context, graph, threads)
-        assert status == 0, f"ggml: status {status}"
+        plan = self.ggml.ggml_graph_plan(graph, threads, None)
+        work = np.empty(plan.work_size + 64, np.uint8)
+        plan.work_data = ctypes.cast(work.ctypes.data, type(plan.work_data))
+
+        def compute():
+            assert work.size and plan.work_data
+            status = self.ggml.ggml_graph_compute(graph, ctypes.byref(plan))
+            assert status == 0, f"ggml: status {status}"
+
+        return compute
 
 
 def libraries() -> Path:

@@ -20,15 +20,12 @@ class Host:
     # What it holds arrays of; nothing: everything.
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
-    ranks: Sequence[int] = ()
+    in_one_phase: bool = False  # whether its threads cannot wait for each other within a layer
 
-    def check(self, dtype: str, layout: str, rank: int) -> None:
+    def check(self, dtype: str, layout: str) -> None:
         """Raise Unsupported for a layer whose arrays the host does not have."""
-        for argument, value, allowed in (
-            ("dtype", dtype, self.dtypes),
-            ("weight", f"{rank} axes of taps", [f"{one} axes of taps" for one in self.ranks]),
-            ("layout", layout, self.layouts),
-        ):
+        taken = ("dtype", dtype, self.dtypes), ("layout", layout, self.layouts)
+        for argument, value, allowed in taken:
             if allowed and value not in allowed:
                 raise Unsupported(
                     f"{argument}: got {value!r}; allowed: {', '.join(allowed)}, "
@@ -53,7 +50,7 @@ HOSTS = {
             "winogen.codegen.ggml:render_node",
             dtypes=("float32", "float16", "bfloat16"),
             layouts=("NCHW",),
-            ranks=(2,),
+            in_one_phase=True,
         ),
     )
 }

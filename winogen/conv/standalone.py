@@ -55,7 +55,7 @@ def standalone(
     asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
-    writer.check(dtype, layer.layout, layer.rank)
+    writer.check(dtype, layer.layout)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
@@ -68,6 +68,8 @@ def standalone(
     folded = problem.folded
     chosen = planner.choose(folded, request.folded(layer), target, Machine())
     (work,) = chosen.works(folded)
+    if writer.in_one_phase or shared:
+        work = replace(work, split=2 * work.split)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     shapes = {

@@ -83,7 +83,7 @@ class Regions(Tiled):
     def buffers(self, work: Work) -> dict[str, Buffer]:
         steps, size = self.fields(work), positions(work) * work.itemsize
         return {
-            "v": Buffer(size * steps["v_step"], shared=work.split),
+            "v": Buffer(size * steps["v_step"], shared=work.split == 1),
             "y": Buffer(size * steps["y_step"]),
             **self.transform_buffers(work),
             "tap": Buffer(self.taps_of(work) * (2 if work.deep else 1) * 8),
@@ -96,9 +96,10 @@ class Regions(Tiled):
         return np.where(work.split, work.threads, 1)
 
     def schedule(self, work: Work) -> tuple[int, int]:
-        # All transform, and when they have ended all multiply; then comes the next block.
-        shares = int(self.shares(work))
-        return (2 * int(work.items), shares) if shares > 1 else (1, int(work.items))
+        # All transform, and when they have ended all multiply; then comes the next block. Where
+        # nobody waits, each transforms the block for itself.
+        shares, items = int(self.shares(work)), int(work.items)
+        return (2 * items, shares) if shares > 1 and work.split == 1 else (1, items * shares)
 
     def rows_of_products(self, work: Work) -> tuple[Any, Any]:
         """Rows of one product, and how many products a position has."""
