@@ -84,7 +84,6 @@ class ConvolutionContext(RealKernelContext, templates=("kernels/*.c.j2", "shared
     # Of products of integers and of float16.
     word: int = 0  # numbers of a word
     chunk: int = 0  # channels of it
-    bands: int = 0  # of an image, whose largest numbers are looked for
     row_segment: int = 0  # pixels of a row that are made into words together
     scale_top: int = 14  # scales bring the largest numbers between 2^this and 2^(this + 1)
 
@@ -96,7 +95,8 @@ def text(
     variant = spec.entry
     file = (variant.folder or Path("kernels")) / variant.template
     known = context(spec, prefix, call)
-    return replace(known, alone=alone, apart=call is None and spec.apart).render(file)
+    known = replace(known, alone=alone, pairs=variant.shares_blocks)
+    return replace(known, apart=call is None and spec.apart).render(file)
 
 
 def shared(spec: KernelSpec) -> dict[str, str]:

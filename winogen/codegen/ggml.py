@@ -18,7 +18,14 @@ from winogen.codegen.calls import used_only
 from winogen.codegen.compact import compact
 from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
-from winogen.codegen.standalone import Interface, check_name, check_shares, comment, initialisers, prototype
+from winogen.codegen.standalone import (
+    Interface,
+    check_name,
+    comment,
+    initialisers,
+    prototype,
+    sliced,
+)
 from winogen.codegen.templates import Context
 from winogen.errors import InvalidValue
 from winogen.kernels.kind import fields_for, wishes_of
@@ -108,7 +115,7 @@ def render_node(
     made = {f"{name}_{end}" if end else name for end in _MEANS}
     if name.startswith("ggml"):
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
-    check_shares(spec, fields)
+    (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=True)
     if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
         raise InvalidValue(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -14,7 +14,7 @@ from winogen.codegen.compiling import compiling, spelled_target
 from winogen.codegen.ctext import commented
 from winogen.codegen.render import render
 from winogen.codegen.templates import Context, wrapped
-from winogen.errors import InvalidValue, Unsupported
+from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import Fields, Spec, fields_for, wishes_of
 from winogen.kernels.quantized import QuantizedSpec
@@ -233,7 +233,7 @@ def render_pair(
     """
     shared = interface.shared
     if shared:
-        check_shares(spec, fields)
+        (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=shared)
     functions = ["packed_bytes", "pack", "workspace_bytes", "run_part" if shared else "run"]
     scratch = ["scratch"] * interface.scratch
@@ -301,20 +301,24 @@ def render_pair(
             packing=[one if one in interface.packing else "NULL" for one in spec.packs],
         )
     else:
-        pair = TransposedPairContext(**known, **_of_phases(spec, transposed))
+        calls = transposed.calls
+        if shared:
+            sizes = sliced(*(one.fields for one in calls))
+            calls = tuple(replace(one, fields=some) for one, some in zip(calls, sizes))
+        pair = TransposedPairContext(**known, **_of_phases(spec, replace(transposed, calls=calls)))
     return {
         f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
         f"{name}.h": pair.render("standalone.h.j2"),
     }
 
 
-def check_shares(spec: Spec, fields: Mapping[str, Any]) -> None:
-    """Raise Unsupported for a kernel whose threads wait for one another."""
-    if fields["phases"] > 1 and not isinstance(spec, GemmSpec):  # its rows know nothing of others
-        raise Unsupported(
-            "threads: got 'caller' with product_dtype='int16', whose kernel looks for the largest "
-            "numbers first, and waits; allowed: a number, or other products"
-        )
+def sliced(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of calls whose parts have all buffers for themselves, one slice each.
+
+    Slices are as large in one call as in the others, as a part may be ahead of the others by calls.
+    """
+    each = max(fields["shared_bytes"] + fields["thread_bytes"] for fields in calls)
+    return [{**fields, "shared_bytes": 0, "thread_bytes": each} for fields in calls]
 
 
 def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:

@@ -66,10 +66,9 @@ def standalone(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
     folded = problem.folded
-    chosen = planner.choose(folded, request.folded(layer), target, Machine())
+    machine = Machine().without_barriers if writer.in_one_phase or shared else Machine()
+    chosen = planner.choose(folded, request.folded(layer), target, machine)
     (work,) = chosen.works(folded)
-    if writer.in_one_phase or shared:
-        work = replace(work, split=2 * work.split)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
     shapes = {

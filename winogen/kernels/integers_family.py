@@ -93,7 +93,7 @@ class RegionsOfIntegers(Regions):
         return {
             **buffers,
             "offset": Buffer(self.tiles_at_once(work) * 8),
-            "steps": Buffer(size * steps * work.itemsize, shared=work.split == 1),
+            "steps": Buffer(size * steps * work.itemsize, shared=work.split),
             "some": Buffer(vectors * work.lanes * work.itemsize),
             "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }

@@ -25,6 +25,7 @@ class Regions(Tiled):
     """What mcmr and winograd1d have in common: all but which rows meet in a product."""
 
     spans_images = True
+    shares_blocks = True
     widens_filters = True
     uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
     tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
@@ -83,7 +84,7 @@ class Regions(Tiled):
     def buffers(self, work: Work) -> dict[str, Buffer]:
         steps, size = self.fields(work), positions(work) * work.itemsize
         return {
-            "v": Buffer(size * steps["v_step"], shared=work.split == 1),
+            "v": Buffer(size * steps["v_step"], shared=work.split),
             "y": Buffer(size * steps["y_step"]),
             **self.transform_buffers(work),
             "tap": Buffer(self.taps_of(work) * (2 if work.deep else 1) * 8),
@@ -96,10 +97,9 @@ class Regions(Tiled):
         return np.where(work.split, work.threads, 1)
 
     def schedule(self, work: Work) -> tuple[int, int]:
-        # All transform, and when they have ended all multiply; then comes the next block. Where
-        # nobody waits, each transforms the block for itself.
-        shares, items = int(self.shares(work)), int(work.items)
-        return (2 * items, shares) if shares > 1 and work.split == 1 else (1, items * shares)
+        # All transform, and when they have ended all multiply; then comes the next block.
+        shares = int(self.shares(work))
+        return (2 * int(work.items), shares) if shares > 1 else (1, int(work.items))
 
     def rows_of_products(self, work: Work) -> tuple[Any, Any]:
         """Rows of one product, and how many products a position has."""
@@ -138,7 +138,8 @@ class Regions(Tiled):
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         into, multiply, output = self.count(work)
-        transforming, multiplying = self._busiest(work)
+        alone = machine.costs.barrier == np.inf
+        transforming, multiplying = self._busiest(work, alone)
         v_bytes, filters = into.bytes("V", writes=True), multiply.bytes("U")
         band = min(blocks(work.filters, work.lanes), work.tuning.band)
         bands = blocks(blocks(work.filters, work.lanes), work.tuning.band)
@@ -154,7 +155,8 @@ class Regions(Tiled):
         )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
-        waits = work.items * work.split * (foreign + 2 * machine.costs.barrier)
+        each = 0 if alone else foreign + 2 * machine.costs.barrier
+        waits = work.items * work.split * each
         output_ = multiplying * self.output_cycles(work, machine, output, bands * y_read)
         return Cycles(input_, multiplying * product + waits, output_)
 
@@ -175,13 +177,19 @@ class Regions(Tiled):
         """The share of an image's tiles in the tiles of its blocks, where blocks are whole."""
         return 1
 
-    def _busiest(self, work: Work) -> tuple[Any, Any]:
-        """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""
+    def _busiest(self, work: Work, alone: bool) -> tuple[Any, Any]:
+        """Blocks that the busiest thread transforms and multiplies: with split, a share of each.
+
+        ``alone``: it transforms all of a block that it multiplies a share of.
+        """
         whole, threads = blocks(work.items, work.threads), work.threads
         channels, filters = blocks(work.channels, work.lanes), blocks(work.filters, work.lanes)
         width = work.tuning.vectors  # of a block of filters, which stays whole
         most = np.minimum(filters, width * blocks(blocks(filters, width), threads))
         shares = work.items * blocks(channels, threads) / channels, work.items * most / filters
+        if alone:  # its pieces lie side by side, in a block or two where there are few
+            few, many = np.minimum(work.items, threads), np.maximum(work.items, threads)
+            shares = np.minimum(work.items, whole + (many % few > 0)), shares[1]
         # A thread that has some of the blocks may have none of the smaller ones, at the edges.
         filled = self.filled(work)
         whole = whole * (filled if threads == 1 else 1)

@@ -110,8 +110,7 @@ class Work:
     variant: str = ""  # what computes it, once that is assigned (or asked for), and its sizes
     tuning: Tuning = Tuning("none")
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
-    # Whether the threads share every block; 2: without waiting, so that each transforms all of it.
-    split: Any = 0
+    split: Any = 0  # whether the threads share every block
     images: Any = 1  # that share a block, if it is as large as the whole map
     parameters: Any = None  # of the variant itself; None: its usual ones
     # Where `kernel` leaves out taps that read nothing but padding: the whole filters, as they are

@@ -31,6 +31,7 @@ from winogen.records import Machine, Target
 from winogen.records.machine import LINE
 
 _ITEM = 4  # bytes of a number
+_MEMORY = "shared_bytes", "thread_bytes"  # the fields of a kernel that say what it works in
 
 
 class Kernel(NamedTuple):
@@ -108,7 +109,7 @@ def schedule(
         tolerance=tolerance,
         algorithm=algorithm,
         target=target,
-        machine=Machine(),
+        machine=Machine() if threads is None else Machine().without_barriers,
         workspace_limit=workspace_limit,
         filter_dtype=filter_dtype,
     )
@@ -153,12 +154,9 @@ def _laid(planned: Planned, shared: bool = False) -> Schedule:
         begins, total = offsets([*lives.values()])
         every = [one for some in kernels for one in some]
         begin = round_up(total, LINE)
-        together, each = (
-            max((round_up(one.fields[size], LINE) for one in every), default=0)
-            for size in ("shared_bytes", "thread_bytes")
-        )
+        each = max((sum(map(one.fields.get, _MEMORY)) for one in every), default=0)
         begins += [begin] * len(kernels)
-        memory = begin + together + each, least([*lives.values()]) + together + each, each
+        memory = begin + each, least([*lives.values()]) + each, each
     else:
         everything = [*lives.values(), *needs]
         begins, total = offsets(everything)
