@@ -1,4 +1,4 @@
-"""A layer for C++20: its header warns of nothing, refuses sizes, and computes in parts on jthreads."""
+"""A layer for C++20: a header without warnings, that refuses sizes, and parts on jthreads."""
 
 import shutil
 import subprocess

@@ -61,7 +61,7 @@ def render_cpp(
     """
     if name in _TAKEN:
         raise InvalidValue(
-            f"name: got {name!r}, which the header has other uses for; allowed: another C identifier"
+            f"name: got {name!r}, which the header has; allowed: another C identifier"
         )
     interface = replace(interface, shared=True)
     files = render_pair(name, spec, fields, interface, about, command)
