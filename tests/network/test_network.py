@@ -60,6 +60,77 @@ def test_it_passes_its_own_test(isa, weights, tmp_path, make):
     assert files.least_arena_bytes <= files.arena_bytes <= 1.1 * files.least_arena_bytes
 
 
+THREADED = """
+#include "net.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARTS = 5 };
+static float x[NET_X_NUMBERS], whole[NET_Y_NUMBERS], y[NET_Y_NUMBERS];
+static void *arena;
+static pthread_barrier_t step_ends;
+
+static void *run(void *part)
+{
+    for (int step = 0; step < NET_STEPS; step++) {
+        net_run_part(step, x, y, arena, *(int *)part, PARTS);
+        pthread_barrier_wait(&step_ends);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    int parts[PARTS];
+    pthread_t threads[PARTS];
+    arena = aligned_alloc(NET_ARENA_ALIGNMENT, NET_ARENA_BYTES_OF(PARTS));
+    for (int i = 0; i < NET_X_NUMBERS; i++) x[i] = (float)(i % 13 - 6);
+    net_run(x, whole, arena);
+    memset(arena, 0xff, NET_ARENA_BYTES_OF(PARTS));
+    memset(y, 0xff, sizeof y);
+    pthread_barrier_init(&step_ends, NULL, PARTS);
+    for (int i = 0; i < PARTS; i++) parts[i] = i, pthread_create(threads + i, NULL, run, parts + i);
+    for (int i = 0; i < PARTS; i++) pthread_join(threads[i], NULL);
+    free(arena);
+    return memcmp(y, whole, sizeof y) != 0;
+}
+"""
+
+
+@pytest.mark.parametrize("isa, weights", [(None, "const"), (None, "file"), ("neon", "object")])
+def test_a_network_in_parts_passes_its_own_test(isa, weights, tmp_path, make):
+    """Which runs three parts of each step, the last one first."""
+    files = generate(small(), isa=isa, weights=weights, threads="caller:3")
+    files.write(tmp_path)
+    text = b"".join(files.contents.values())
+    assert b"omp parallel" not in text and b"net_run_part" in files.contents["net.h"]
+    assert make(tmp_path, "test", isa=isa).count(": right") == 2
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+@pytest.mark.parametrize("model", [chain(), chain((1, 64, 14, 14), (128, 256))])
+def test_a_network_on_threads_of_its_caller(model, sanitizer, tmp_path):
+    """Small maps with many filters, which threads of one kernel would share, are among them."""
+    generate(model, threads="caller").write(tmp_path)
+    (output,) = (one.name.upper() for one in model.graph.output)
+    (tmp_path / "net_test.c").write_text(THREADED.replace("NET_Y", f"NET_{output}"))
+    flags = ["-g", "-O1", "-pthread", f"-fsanitize={sanitizer}", *host_target().flags]
+    sources = sorted(path.name for path in tmp_path.glob("*.c"))
+    words = [*find_compiler().command, *flags, *sources, "-lm", "-o", "run"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    done = subprocess.run(["./run"], cwd=tmp_path, capture_output=True, text=True)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this kernel's addresses are not what ThreadSanitizer knows")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_threads_of_a_network_are_its_caller_s_or_none():
+    with pytest.raises(InvalidValue, match="^threads: got 2 with a model; allowed: None, or"):
+        generate(small(), threads=2)
+
+
 @pytest.mark.parametrize("isa", ["wasm", "rvv128"])
 def test_a_network_by_clang_passes_its_own_test(isa, tmp_path, make):
     generate(chain(), isa=isa).write(tmp_path)

@@ -12,6 +12,7 @@ from winogen.records import Target
 from winogen.records.target import MICROCONTROLLERS, OLDEST
 
 _COMPILE = "with `cc -O3 -fopenmp -c`; without -fopenmp it runs on one thread."
+_ALONE = "with `cc -O3 -c`."  # where threads are the caller's
 _BARE = "with `arm-none-eabi-gcc -O3 {0} -c`."
 
 _LENGTH = "sve-vector-bits="
@@ -35,10 +36,10 @@ _REFUSED = {
 }
 
 
-def compiling(target: Target) -> str:
-    """Return how a file is compiled, in words."""
+def compiling(target: Target, alone: bool = False) -> str:
+    """Return how a file is compiled, in words; ``alone``: whether it knows nothing of threads."""
     bare = target.core in MICROCONTROLLERS
-    return _BARE.format(" ".join(target.told)) if bare else _COMPILE
+    return _BARE.format(" ".join(target.told)) if bare else _ALONE if alone else _COMPILE
 
 
 def spelled_target(target: Target) -> dict[str, Any]:

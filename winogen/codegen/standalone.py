@@ -261,7 +261,7 @@ def render_pair(
         "whole": interface.whole,
         "usage": [textwrap.wrap(text, 93, subsequent_indent="    ") for text in usage],
         "below": comment([f"{name}.h describes {_BELOW.format(interface.whole)}"]),
-        "compile": comment([f"Compile {name}.c {compiling(spec.target)}"]),
+        "compile": comment([f"Compile {name}.c {compiling(spec.target, shared)}"]),
         "note": comment([interface.note] * bool(interface.note)),
         "fixed_width": any(
             c_type.endswith("_t")
