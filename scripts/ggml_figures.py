@@ -3,11 +3,12 @@
 python scripts/ggml_figures.py [--threads 1 2] [--rounds 15] [--small]       # three layers
 python scripts/ggml_figures.py --rrdb [--blocks 2] [--side 64]               # an upscaler
 
-It needs ggml-python, the extra ``ggml``. Layers are 3x3, of float32. Each way is a graph of its own;
-all take a turn in every round, in an order that is drawn anew, and the median of the rounds counts.
-Errors are max |y - y64| / max |y64| on normal data, of direct convolution in float64. The upscaler is
-an RRDB as stable-diffusion.cpp builds that of ESRGAN: of each layer the bias and the leaky ReLU are
-nodes of their own there, and filters are F16, as it loads them; here a layer is one node.
+It needs ggml-python, the extra ``ggml``. Layers are 3x3, of float32. Each way is a graph of its
+own; all take a turn in every round, in an order that is drawn anew, and the median of the rounds
+counts. Errors are max |y - y64| / max |y64| on normal data, y64 being direct convolution in
+float64. The upscaler is an RRDB as stable-diffusion.cpp builds that of ESRGAN: of each layer the
+bias and the leaky ReLU are nodes of their own there, and filters are F16, as it loads them; here a
+layer is one node.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def machine() -> str:
     """Return the CPU, and what ggml is built with."""
     import ggml
 
-    named = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    named = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     able = [one for one in ("avx", "avx2", "fma", "f16c", "avx512", "neon")
             if getattr(ggml, f"ggml_cpu_has_{one}")()]  # fmt: skip
     cpu = named[0].split(": ")[1] if named else platform.machine()
@@ -110,8 +113,9 @@ def layer(side: int, channels: int, threads: list[int], rounds: int) -> None:
             times = in_turns(ways, rounds)
             for name, seconds in times.items():
                 error = abs(graph.data(nodes[name]) - exact).max() / abs(exact).max()
-                print(f"{side}²x{channels:<4}-> {channels:<7}{count:>3}      {name:<10}"
-                      f"{1e3 * seconds:9.2f}   {seconds / times['winogen']:8.1f}     {error:.1e}")  # fmt: skip
+                what = f"{side}²x{channels:<4}-> {channels:<7}{count:>3}      {name:<10}"
+                ratio = seconds / times["winogen"]
+                print(f"{what}{1e3 * seconds:9.2f}   {ratio:8.1f}     {error:.1e}")
 
 
 def upscaler(side: int, blocks: int, threads: list[int], rounds: int) -> None:

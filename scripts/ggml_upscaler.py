@@ -1,4 +1,4 @@
-"""An RRDB, as stable-diffusion.cpp builds ESRGAN's upscaler: by ggml's layers, by nodes, in float64.
+"""An RRDB as stable-diffusion.cpp builds ESRGAN's upscaler: of ggml's layers, of nodes, in float64.
 
 The network stands once, in `upscaled`; what its layers are is the argument.
 """

@@ -11,9 +11,12 @@ _ANY = ctypes.c_void_p
 
 
 class Graph:
-    """A context of ggml with memory for its tensors, whose data are arrays of numpy."""
+    """A context of ggml with memory for its tensors, whose data are arrays of numpy.
 
-    def __init__(self, megabytes: int = 64):
+    ``allocates``: whether it has memory for the data; else a backend has.
+    """
+
+    def __init__(self, megabytes: int = 64, allocates: bool = True):
         import ggml
 
         self.ggml = ggml
@@ -21,7 +24,8 @@ class Graph:
             np.dtype(np.float32): ggml.GGML_TYPE_F32,
             np.dtype(np.float16): ggml.GGML_TYPE_F16,
         }
-        params = ggml.ggml_init_params(mem_size=megabytes << 20, mem_buffer=None, no_alloc=False)
+        size = megabytes << 20
+        params = ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=not allocates)
         self.context = ggml.ggml_init(params)
 
     def __enter__(self):
@@ -32,10 +36,19 @@ class Graph:
 
     def tensor(self, array: np.ndarray):
         """Return a tensor that holds a copy of ``array``, whose axes it counts from the last."""
-        sizes = (*array.shape[::-1], 1, 1, 1)[:4]
-        made = self.ggml.ggml_new_tensor_4d(self.context, self.types[array.dtype], *sizes)
-        self.data(made, array.dtype)[:] = array.reshape(self.data(made, array.dtype).shape)
+        made = self.empty(array)
+        self.fill(made, array)
         return made
+
+    def empty(self, array: np.ndarray):
+        """Return a tensor as large as an array."""
+        sizes = (*array.shape[::-1], 1, 1, 1)[:4]
+        return self.ggml.ggml_new_tensor_4d(self.context, self.types[array.dtype], *sizes)
+
+    def fill(self, tensor, array: np.ndarray) -> None:
+        """Copy an array to where the data of a tensor lie."""
+        data = self.data(tensor, array.dtype)
+        data[:] = array.reshape(data.shape)
 
     def data(self, tensor, dtype=np.float32) -> np.ndarray:
         """Return what a tensor holds, as (N, C, H, W)."""
@@ -87,9 +100,17 @@ class Node:
 
     def packed(self, graph: Graph, weight):
         """Return the tensor of packed weights, filled."""
-        made = self._function("_packed", _ANY, _ANY)(graph.context)
-        self._function("_pack", None, _ANY, _ANY)(ctypes.cast(weight, _ANY), made)
+        made = self.empty_packed(graph)
+        self.pack(weight, made)
         return made
+
+    def empty_packed(self, graph: Graph):
+        """Return the tensor of packed weights as it is made."""
+        return self._function("_packed", _ANY, _ANY)(graph.context)
+
+    def pack(self, weight, packed) -> None:
+        """Fill it."""
+        self._function("_pack", None, _ANY, _ANY)(ctypes.cast(weight, _ANY), packed)
 
     def workspace_bytes(self, threads: int) -> int:
         """Return the bytes of a node's workspace."""

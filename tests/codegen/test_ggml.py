@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli.conftest import refused, winogen
 from codegen.ggml_graph import HEADERS, Graph, Node
+from kernels.turns import turns
 
 from winogen import Conv2d, conv2d
 from winogen.conv.standalone import standalone
@@ -18,6 +19,7 @@ from winogen.toolchain import find_compiler, host_target
 
 __all__ = ["refused", "winogen"]  # fixtures
 
+NO_GGML = "no ggml: pip install 'winogen[ggml]'"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only")
 LANGUAGES = {
     "gcc": ("gcc", "-std=c11"),
@@ -54,8 +56,7 @@ def written(folder, files):
         (folder / file).write_text(text)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer, language", turns(LAYERS, LANGUAGES))
 def test_no_compiler_warns(tmp_path, layer, language):
     compiler, *flags = LANGUAGES[language]
     program = found(compiler)
@@ -89,7 +90,7 @@ def test_a_layer_is_a_file_of_1500_lines(side, channels):
 
 
 def test_the_excerpt_of_the_header_is_that_of_the_library():
-    ggml = pytest.importorskip("ggml", reason="needs ggml-python")
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
     names = [name for name, *_ in ggml.ggml_tensor._fields_ if name != "padding"]
     assert {"src", "data", "ne", "type"} <= set(names)
     places = {name: getattr(ggml.ggml_tensor, name).offset for name in names}
@@ -102,11 +103,10 @@ def test_the_excerpt_of_the_header_is_that_of_the_library():
     subprocess.run([*compiler, "-isystem", HEADERS, "-"], input=text, text=True, check=True)
 
 
-@pytest.mark.parametrize("filters", [np.float32, np.float16])
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer, filters", turns(LAYERS, (np.float32, np.float16)))
 def test_a_graph_computes_the_layer(tmp_path, layer, filters):
     """The same for any number of threads; predicted is the error without bias and activation."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     shape, weight_shape, options = LAYERS[layer]
     asked = {"activation": ("leaky_relu", 0.2), "threads": 2, **options}
     written(tmp_path, standalone(shape, weight_shape, name="conv", host="ggml", **asked))
@@ -117,12 +117,15 @@ def test_a_graph_computes_the_layer(tmp_path, layer, filters):
     node = Node(tmp_path, "conv", (find_compiler().command[0], "-std=gnu11", "-O1"))
     plan = Conv2d(w.astype(np.float32), bias, **asked).plan(shape)
     results = []
-    with Graph() as graph:
+    with Graph(megabytes=200) as graph:
         packed = node.packed(graph, graph.tensor(w))
         tensors = graph.tensor(x), packed, graph.tensor(bias)
         for made_for, threads in ((1, 1), (2, 2), (4, 4), (4, 1), (2, 4), (3, 2)):
             y = node(graph, *tensors, threads=made_for)
-            graph.compute(y, threads)
+            behind = graph.data(graph.tensor(np.zeros(1 << 21, np.float32)))
+            # ggml calls a node on all threads that some node of the graph wants.
+            graph.compute(graph.ggml.ggml_add(graph.context, y, y), threads)
+            assert not behind.any(), "a node wrote behind its workspace"
             results.append(graph.data(y).copy())
         without = node(graph, *tensors[:2], None)
         graph.compute(without)
@@ -157,7 +160,7 @@ struct ggml_tensor *page(ggml_context *ctx, ggml_tensor *x, ggml_tensor *, ggml_
 
 def test_the_lines_of_the_page(tmp_path, winogen):
     """They compile as C++, and compute the layer, for inputs that fit and for others."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     program = found("g++") or found("clang++")
     if program is None:
         pytest.skip("this machine has no compiler of C++")
@@ -191,7 +194,8 @@ def test_the_lines_of_the_page(tmp_path, winogen):
 DECLARED = """#include "ggml.h"
 extern "C" {
 struct ggml_tensor *ggml_conv_2d(
-    struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *, int, int, int, int, int, int);
+    struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *,
+    int, int, int, int, int, int);
 struct ggml_tensor *ggml_add(struct ggml_context *, struct ggml_tensor *, struct ggml_tensor *);
 struct ggml_tensor *ggml_reshape_4d(
     struct ggml_context *, struct ggml_tensor *, int64_t, int64_t, int64_t, int64_t);
@@ -202,7 +206,7 @@ struct ggml_tensor *ggml_leaky_relu(struct ggml_context *, struct ggml_tensor *,
 
 def test_other_numbers_and_what_is_added(tmp_path):
     """Arrays of float16, packed filters of float16, and an addition that a node reads."""
-    pytest.importorskip("ggml", reason="needs ggml-python")
+    pytest.importorskip("ggml", reason=NO_GGML)
     shape, weight_shape = (2, 5, 11, 9), (7, 5, 3, 3)
     draw = np.random.default_rng(3)
     x, w = (draw.integers(-3, 4, one).astype(np.float16) for one in (shape, weight_shape))
@@ -223,7 +227,7 @@ def test_other_numbers_and_what_is_added(tmp_path):
 
 def test_an_input_that_is_not_contiguous(tmp_path):
     """A view of the first channels of more: the node has it copied."""
-    ggml = pytest.importorskip("ggml", reason="needs ggml-python")
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
     files = standalone((1, 5, 9, 8), (7, 5, 3, 3), name="conv", host="ggml", algorithm="direct")
     written(tmp_path, files)
     node = Node(tmp_path, "conv", (find_compiler().command[0], "-std=gnu11", "-O1"))
@@ -281,3 +285,45 @@ def exact_of(w, bias, x, options):
     named = {name: value for name, value in options.items() if name not in ("algorithm", "tile")}
     w, bias, x = (one.astype(np.float64) for one in (w, bias, x))
     return conv2d(x, w, bias, algorithm="direct", **named)
+
+
+
+
+def test_memory_of_backends_and_allocators(tmp_path):
+    """As stable-diffusion.cpp has it: contexts allocate nothing, and layers share a workspace."""
+    ggml = pytest.importorskip("ggml", reason=NO_GGML)
+    shape, options, threads, layers = (1, 16, 24, 24), {"padding": 1, "activation": "relu"}, 2, 6
+    written(tmp_path, standalone(shape, (16, 16, 3, 3), name="conv", host="ggml", **options))
+    node = Node(tmp_path, "conv", (find_compiler().command[0], "-std=gnu11", "-O1"))
+    draw = np.random.default_rng(3)
+    w = (draw.standard_normal((16, 16, 3, 3)) / 8).astype(np.float16)
+    bias, x = (draw.standard_normal(size).astype(np.float32) for size in ((16,), shape))
+    backend = ggml.ggml_backend_cpu_init()
+    ggml.ggml_backend_cpu_set_n_threads(backend, threads)
+    with Graph(1, allocates=False) as weights, Graph(1, allocates=False) as graph:
+        own = weights.empty(w), weights.empty(bias)
+        packed = node.empty_packed(weights)
+        buffer = ggml.ggml_backend_alloc_ctx_tensors(weights.context, backend)
+        for tensor, array in zip(own, (w, bias)):
+            weights.fill(tensor, array)
+        node.pack(own[0], packed)
+        input = y = graph.empty(x)
+        ggml.ggml_set_input(input)
+        for _ in range(layers):
+            y = node(graph, y, packed, own[1], threads=threads)
+        ggml.ggml_set_output(y)
+        whole = ggml.ggml_new_graph(graph.context)
+        ggml.ggml_build_forward_expand(whole, y)
+        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend))
+        assert ggml.ggml_gallocr_alloc_graph(allocator, whole)
+        graph.fill(input, x)
+        assert ggml.ggml_backend_graph_compute(backend, whole) == 0
+        expected = x.astype(float)
+        for _ in range(layers):
+            expected = exact_of(w, bias, expected, options)
+        assert abs(graph.data(y) - expected).max() <= 1e-5 * abs(expected).max()
+        used = ggml.ggml_gallocr_get_buffer_size(allocator, 0)
+        assert used <= node.workspace_bytes(threads) + 4 * x.nbytes + 4096
+        ggml.ggml_gallocr_free(allocator)
+        ggml.ggml_backend_buffer_free(buffer)
+    ggml.ggml_backend_free(backend)

@@ -117,6 +117,11 @@ def standalone_files(isa=None):
             **{"isa": isa or "avx512", "name": "one", "algorithm": "direct", "dtype": "float16"},
             **{"padding_mode": "circular", "add": True, "activation": "relu", **options},
         ),
+        "layer_of_ggml": standalone(
+            *(shape, weight),
+            **{"isa": isa or "avx2", "name": "its", "algorithm": "mcmr", "tile": 2},
+            **{"activation": ("leaky_relu", 0.25), "host": "ggml", **options},
+        ),
         "layer_transposed": standalone_transposed(
             *((1, 3, 6, 7), (3, 5, 3, 3)),
             **{"isa": isa or "neon", "name": "one", "stride": (1, 4), "padding": 1},

@@ -176,7 +176,7 @@ def generate(
 
     bytes_ = {"x": x, "y": y}
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": _threads(threads), "name": name})
-    if host is not None and arguments.choice("host", host, HOSTS) != "c":
+    if host is not None and arguments.choice("host", host, tuple(HOSTS)) != "c":
         others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
     if backend is not None:

@@ -84,7 +84,9 @@ def _closing(text: str, begin: int) -> int:
 
 def _initialised(inside: str, names: list[str]) -> str:
     """What stands in the braces, complete and in order; unchanged if it already is."""
-    starts = [one.start() for one in re.finditer(r"\.\w+ = ", inside) if _outer(inside, one.start())]
+    starts = [
+        one.start() for one in re.finditer(r"\.\w+ = ", inside) if _outer(inside, one.start())
+    ]
     pieces = [inside[a:b] for a, b in zip(starts, [*starts[1:], len(inside)])]
     given = {piece[1 : piece.index(" ")]: piece.rstrip().rstrip(",") for piece in pieces}
     if list(given) == names:

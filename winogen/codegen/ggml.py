@@ -34,8 +34,11 @@ from winogen.kernels.spec import KernelSpec
 # By the type of arrays, as ggml calls it.
 TYPES = {"float32": "GGML_TYPE_F32", "float16": "GGML_TYPE_F16", "bfloat16": "GGML_TYPE_BF16"}
 
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _TENSOR = "struct ggml_tensor *"
-_BELOW = "{0}.h says how to use it. The kernel below serves any sizes; those of the layer follow it."
+_BELOW = (
+    "{0}.h says how to use it. The kernel below serves any sizes; those of the layer follow it."
+)
 _LICENCE = ("SPDX-License-Identifier: MIT", "Copyright (c) 2026 winogen contributors")
 _COMPILE = (
     "Compile {0}.c as C11 or C++17 with -O3 and the include path of ggml, beside the files that "
@@ -44,15 +47,15 @@ _COMPILE = (
 # What its functions do, by the end of their names.
 _MEANS = {
     "fits": "Whether the layer is for such an input: {input} numbers of {type}.",
-    "packed": "A tensor for the packed weights, {bytes:,} bytes, in the memory of `ctx`. Any number of "
-    "graphs may read it. Once it is packed, its data must stay where it lies.",
-    "pack": "Packs the weights once they are loaded: {weight} numbers of F32, F16 or BF16, which are "
-    "not read again.",
+    "packed": "A tensor for the packed weights, {bytes:,} bytes, in the memory of `ctx`. Any number "
+    "of graphs may read it. Once it is packed, its data must stay where it lies.",
+    "pack": "Packs the weights once they are loaded: {weight} numbers of F32, F16 or BF16, which "
+    "are not read again.",
     "workspace_bytes": "Bytes of the node's workspace for so many threads. The workspace is a node "
     "before it, so that allocators of graphs give its memory to others afterwards.",
-    "": "The layer as a node of {output} numbers; bias may be NULL. Its parts run on ggml's threads, "
-    "up to n_threads of them, and the result does not depend on how many these are. It takes two "
-    "tensors of `ctx`, one more where the input is not contiguous.",
+    "": "The layer as a node of {output} numbers; bias may be NULL. Its parts run on ggml's "
+    "threads, up to n_threads of them, and the result does not depend on how many these are. It "
+    "takes two tensors of `ctx`, one more where the input is not contiguous.",
 }
 
 
@@ -117,7 +120,7 @@ def render_node(
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
     (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=True)
-    if taken := made & {*_OWN, *re.findall(r"\w+", kernel)}:
+    if taken := made & {*_OWN, *re.findall(r"\w+", _COMMENT.sub("", kernel))}:
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
@@ -129,6 +132,7 @@ def render_node(
         for place, array in enumerate((a for a in interface.reading if a not in _FIRST), 3)
     ]
     tensors = [f"{_TENSOR}{one}" for one in ("input", "packed", *(one.name for one in sources))]
+    given = ("ctx", "x", "packed", *(one.name for one in sources), "n_threads")
     words = {array: " x ".join(map(str, shape)) for array, shape in shapes.items()}
     words |= {"type": array_type.rpartition("_")[2], "bytes": fields["packed_bytes"]}
     known = NodeContext(
@@ -148,7 +152,7 @@ def render_node(
         maker=prototype(
             name, ["struct ggml_context *ctx", *tensors, "int n_threads"], returns=_TENSOR
         ),
-        usage=[f"x = {name}({', '.join(['ctx', 'x', 'packed', *(one.name for one in sources), 'n_threads'])});"],
+        usage=[f"x = {name}({', '.join(given)});"],
         **spelled_target(spec.target),
         isa=spec.target.name,
     )
@@ -164,9 +168,7 @@ _OWN = ("aligned", "has_shape", "holds", "leave_alone", "compute")
 _FIRST = ("input", "packed")
 
 
-def _source(
-    array: str, place: int, output: Sequence[int], array_type: str, number: str
-) -> Source:
+def _source(array: str, place: int, output: Sequence[int], array_type: str, number: str) -> Source:
     """What is read besides: numbers for every filter, or for every output."""
     numbers = output[2]
     kind, shaped = TYPES["float32"], ""

@@ -20,7 +20,7 @@ class Host:
     # What it holds arrays of; nothing: everything.
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
-    in_one_phase: bool = False  # whether its threads cannot wait for each other within a layer
+    in_parts: bool = False  # whether its own threads run parts, which do not wait for each other
 
     def check(self, dtype: str, layout: str) -> None:
         """Raise Unsupported for a layer whose arrays the host does not have."""
@@ -44,7 +44,7 @@ HOSTS = {
     for host in (
         Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
         Host(
-            "c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_one_phase=True
+            "c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True
         ),
         Host(
             "ggml",
@@ -52,7 +52,7 @@ HOSTS = {
             "winogen.codegen.ggml:render_node",
             dtypes=("float32", "float16", "bfloat16"),
             layouts=("NCHW",),
-            in_one_phase=True,
+            in_parts=True,
         ),
     )
 }

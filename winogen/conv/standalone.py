@@ -49,7 +49,7 @@ def standalone(
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
-    writer = HOSTS[arguments.choice("host", host, HOSTS)]
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
     target = host_target() if isa is None else arguments.target(isa)
     threads, shared = whose(options.pop("threads", 1))
     asked = Options(**{"threads": threads, **options})
@@ -66,7 +66,7 @@ def standalone(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
     folded = problem.folded
-    machine = Machine().without_barriers if writer.in_one_phase or shared else Machine()
+    machine = Machine().without_barriers if writer.in_parts or shared else Machine()
     chosen = planner.choose(folded, request.folded(layer), target, machine)
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
