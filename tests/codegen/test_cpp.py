@@ -59,7 +59,8 @@ def test_parts_run_on_threads_and_bad_sizes_are_refused(tmp_path, algorithm):
 @pytest.mark.parametrize("activation", ["prelu", None])
 def test_headers_of_all_arrays_compile(tmp_path, dtype, activation):
     slopes = {"activation": ("prelu", 0.1)} if activation else {"padding_mode": "reflect"}
-    written(tmp_path, (2, 3, 9, 8), (5, 3, 3, 3), dtype=dtype, add_after=True, isa="generic", **slopes)
+    shapes = (2, 3, 9, 8), (5, 3, 3, 3)
+    written(tmp_path, *shapes, dtype=dtype, add_after=True, isa="generic", **slopes)
     program = '#include "tiny.hpp"\nint main() { return tiny::output_numbers != 2 * 5 * 7 * 6; }\n'
     (tmp_path / "main.cpp").write_text(program)
     compile_ = ["g++", "-std=c++20", *WARNINGS, "-I.", "main.cpp", "-o", "main"]

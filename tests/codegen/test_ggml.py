@@ -287,8 +287,6 @@ def exact_of(w, bias, x, options):
     return conv2d(x, w, bias, algorithm="direct", **named)
 
 
-
-
 def test_memory_of_backends_and_allocators(tmp_path):
     """As stable-diffusion.cpp has it: contexts allocate nothing, and layers share a workspace."""
     ggml = pytest.importorskip("ggml", reason=NO_GGML)

@@ -175,7 +175,8 @@ def generate(
     from winogen.records import ARRAY_TYPES
 
     bytes_ = {"x": x, "y": y}
-    others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": _threads(threads), "name": name})
+    others = _given({"dtype": dtype, **bytes_, "isa": isa, "name": name})
+    others |= _given({"threads": _threads(threads)})
     if host is not None and arguments.choice("host", host, tuple(HOSTS)) != "c":
         others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
@@ -315,9 +316,10 @@ def _threads(text: str | None) -> int | str | None:
 
     if text is None or text.partition(":")[0] == CALLER:
         return text
-    if text.isascii() and text.isdecimal() and int(text[:9]):
-        return int(text[:9])
-    raise InvalidValue(f"threads: got {text!r}; allowed: a number from 1 on, {CALLER}, or {CALLER}:N")
+    if text.isascii() and text.isdecimal() and len(text) < 10 and int(text):
+        return int(text)
+    allowed = f"a number from 1 on, {CALLER}, or {CALLER}:N"
+    raise InvalidValue(f"threads: got {text!r}; allowed: {allowed}")
 
 
 def _of_bytes(array: str, text: str | None, fields: tuple[str, ...]) -> dict[str, Any]:

@@ -88,9 +88,7 @@ class ConvolutionContext(RealKernelContext, templates=("kernels/*.c.j2", "shared
     scale_top: int = 14  # scales bring the largest numbers between 2^this and 2^(this + 1)
 
 
-def text(
-    spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False
-) -> str:
+def text(spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     variant = spec.entry
     file = (variant.folder or Path("kernels")) / variant.template

@@ -19,9 +19,7 @@ class ProductContext(RealKernelContext, templates=("gemm.c.j2",)):
     fetches_a: bool  # whether a is fetched ahead while it is packed
 
 
-def text(
-    spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False
-) -> str:
+def text(spec: GemmSpec, prefix: str, call: Mapping[str, Any] | None, alone: bool = False) -> str:
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     known = tuned(spec, USES)
     fetched = known.pop("prefetch")

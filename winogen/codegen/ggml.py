@@ -47,8 +47,8 @@ _COMPILE = (
 # What its functions do, by the end of their names.
 _MEANS = {
     "fits": "Whether the layer is for such an input: {input} numbers of {type}.",
-    "packed": "A tensor for the packed weights, {bytes:,} bytes, in the memory of `ctx`. Any number "
-    "of graphs may read it. Once it is packed, its data must stay where it lies.",
+    "packed": "A tensor for the packed weights, {bytes:,} bytes, in the memory of `ctx`. Any "
+    "number of graphs may read it. Once it is packed, its data must stay where it lies.",
     "pack": "Packs the weights once they are loaded: {weight} numbers of F32, F16 or BF16, which "
     "are not read again.",
     "workspace_bytes": "Bytes of the node's workspace for so many threads. The workspace is a node "

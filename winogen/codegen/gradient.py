@@ -73,7 +73,14 @@ def text(
     """Return the C of a kernel, see `winogen.codegen.render.render`."""
     height, width = (view(gradient_of(t), *KINDS) for t in spec.transforms)
     return GradientContext(
-        **framed(spec, prefix, call, narrow=spec.precision.narrow, flushes=spec.target.flushes, alone=alone),
+        **framed(
+            spec,
+            prefix,
+            call,
+            narrow=spec.precision.narrow,
+            flushes=spec.target.flushes,
+            alone=alone,
+        ),
         **tuned(spec, USES),
         title=title_of(TITLE, spec, height, width),
         finished=FINISHED,

@@ -43,9 +43,7 @@ HOSTS = {
     host.name: host
     for host in (
         Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
-        Host(
-            "c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True
-        ),
+        Host("c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True),
         Host(
             "ggml",
             "a node of a graph of ggml",

@@ -31,10 +31,10 @@ def standalone_gemm(
 
     ``transpose_a``, ``transpose_b``: whether a lies in memory as k x m, and b as n x k.
     ``activation``: as `gemm` takes it; the slopes of prelu come with the call. ``threads``: how
-    many the work is cut for, or "caller", see `standalone`; any number may run it. ``isa``: an instruction set of `TARGETS`, by
-    default this CPU's. ``command``: what the files say regenerates them. Blocks are chosen for
-    the default machine: files are the same wherever they are made. Raises InvalidType and
-    InvalidValue.
+    many the work is cut for, or "caller", see `standalone`; any number may run it. ``isa``: an
+    instruction set of `TARGETS`, by default this CPU's. ``command``: what the files say regenerates
+    them. Blocks are chosen for the default machine: files are the same wherever they are made.
+    Raises InvalidType and InvalidValue.
 
     >>> sorted(standalone_gemm(3136, 16, 64, isa="neon"))
     ['gemm_3136_16_64.c', 'gemm_3136_16_64.h']

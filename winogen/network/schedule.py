@@ -154,7 +154,7 @@ def _laid(planned: Planned, shared: bool = False) -> Schedule:
         begins, total = offsets([*lives.values()])
         every = [one for some in kernels for one in some]
         begin = round_up(total, LINE)
-        each = max((sum(map(one.fields.get, _MEMORY)) for one in every), default=0)
+        each = max((sum(one.fields[size] for size in _MEMORY) for one in every), default=0)
         begins += [begin] * len(kernels)
         memory = begin + each, least([*lives.values()]) + each, each
     else:
