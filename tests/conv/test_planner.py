@@ -415,3 +415,21 @@ def _fastest(some, batch, limit):
 def test_a_tolerance_is_a_positive_number(value):
     with pytest.raises(InvalidValue, match="tolerance: got .*positive number"):
         Request.of(layer(), tolerance=value)
+
+
+@pytest.mark.parametrize("side, channels", [(14, 256), (7, 512), (28, 128)])
+def test_threads_that_cannot_wait_transform_shared_blocks_again(side, channels):
+    """The price has that, and no wait: filters are shared still, in nearly the same time."""
+    made = layer((channels, channels, 3, 3), padding=1)
+    problem, target = made.problem((1, channels, side, side)), TARGETS["avx2"]
+    asked = Request.of(made, threads=4)
+    waiting, alone = (
+        planner.choose(problem, asked, target, machine)
+        for machine in (Machine(), Machine().without_barriers)
+    )
+    (work,), (again,) = waiting.works(problem), alone.works(problem)
+    assert work.split and again.split
+    assert 0.9 * waiting.seconds < alone.seconds < 1.2 * waiting.seconds
+    machines = Machine(), Machine().without_barriers
+    one, other = (named(again.variant).cycles(again, machine)[0] for machine in machines)
+    assert 1.4 * one < other < 4.1 * one  # the input's transform

@@ -4,6 +4,7 @@ What a fenced block means is told by its language:
 
     ```python   a doctest; the blocks of a page share one namespace
     ```c        a file of the page's folder, called what its first line says: /* name.c */
+    ```cpp      the same, if it begins with /* name.cpp */
     ```toml     the same, if it begins with # name.toml
     ```sh       commands, run in the page's folder; a ```text after it is what they print
     ```text     without ```sh before it: a picture made of letters
@@ -37,7 +38,7 @@ EXTRAS = {
     "opencl": ("pyopencl",),
 }
 # Programs that a machine may lack: without one the rest of a page is left out.
-TOOLS = ("iverilog", "vvp", "verilator", "yosys")
+TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++")
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
@@ -58,6 +59,7 @@ SLOW_SHELL = (
     "docs/tuning.md",
     "examples/README.md",
 )
+_STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
 def every_page(slow=()):
@@ -99,7 +101,7 @@ def has_extras(text: str) -> bool:
 
 def has_tools(script: str) -> bool:
     """Whether the simulators and the like are installed that a script calls."""
-    return all(shutil.which(tool) for tool in TOOLS if re.search(rf"\b{tool} ", script))
+    return all(shutil.which(tool) for tool in TOOLS if re.search(rf"\b{re.escape(tool)} ", script))
 
 
 class Checker(doctest.OutputChecker):
@@ -118,14 +120,14 @@ def alike(text: str) -> str:
 
 @every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
-    found = [block for block in blocks(page) if block.language in ("c", "sh", "toml")]
+    found = [block for block in blocks(page) if block.language in ("c", "cpp", "sh", "toml")]
     if not found:
         return
     shell = Shell(tmp_path)
     for block in found:
         if block.language != "sh":
-            name = re.match(r"(?:/\*|#) (\w+\.(?:[ch]|toml))(?: \*/)?\n", block.text)
-            if name is None and block.language == "toml":
+            name = re.match(r"(?:/\*|#) (\w+\.(?:[ch]|cpp|toml))(?: \*/)?\n", block.text)
+            if name is None and block.language in ("cpp", "toml"):
                 continue
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
             (tmp_path / name[1]).write_text(block.text)
@@ -136,7 +138,7 @@ def test_c_and_shell(page, tmp_path):
         if block.printed is not None:
             assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
     scripts = " ".join(block.text for block in found if block.language == "sh")
-    for file in (*tmp_path.glob("*.c"), *tmp_path.glob("*.toml")):
+    for file in (path for end in ("c", "cpp", "toml") for path in tmp_path.glob(f"*.{end}")):
         assert file.name in scripts.split(), f"{page}: nothing is done with {file.name}"
 
 
@@ -153,7 +155,8 @@ class Shell:
         tools = {
             "winogen": [sys.executable, "-c", "from winogen.cli import main; main()"],
             "python": [sys.executable],
-            "cc": [*compiler.command, "-Wall", "-Wextra", "-Werror"],
+            "cc": [*compiler.command, *_STRICT],
+            "c++": [shutil.which("c++") or "c++", *_STRICT],
         }
         (folder / "bin").mkdir()
         for name, words in tools.items():

@@ -316,8 +316,8 @@ def _threads(text: str | None) -> int | str | None:
 
     if text is None or text.partition(":")[0] == CALLER:
         return text
-    if text.isascii() and text.isdecimal() and int(text[:9]):
-        return int(text[:9])
+    if text.isascii() and text.isdecimal() and len(text) < 10 and int(text):
+        return int(text)
     allowed = f"a number from 1 on, {CALLER}, or {CALLER}:N"
     raise InvalidValue(f"threads: got {text!r}; allowed: {allowed}")
 

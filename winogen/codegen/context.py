@@ -54,6 +54,7 @@ class KernelContext(Context):
     rank: int = 2  # 3 where images are planes of volumes
     matrices: bool = False  # whether it multiplies matrices
     alone: bool = False  # whether threads are the caller's, who runs shares of the work
+    pairs: bool = False  # whether every two phases may be a block: transformed, then multiplied
     bands: int = 0  # of an image, whose largest numbers are looked for in a phase before all others
     hidden: str = ""  # an attribute of functions that other files of the library call
 

@@ -93,7 +93,8 @@ def text(spec: KernelSpec, prefix: str, call: Mapping[str, Any] | None, alone: b
     variant = spec.entry
     file = (variant.folder or Path("kernels")) / variant.template
     known = context(spec, prefix, call)
-    return replace(known, alone=alone, apart=call is None and spec.apart).render(file)
+    known = replace(known, alone=alone, pairs=variant.shares_blocks)
+    return replace(known, apart=call is None and spec.apart).render(file)
 
 
 def shared(spec: KernelSpec) -> dict[str, str]:

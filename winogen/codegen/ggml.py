@@ -118,7 +118,7 @@ def render_node(
     made = {f"{name}_{end}" if end else name for end in _MEANS}
     if name.startswith("ggml"):
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
-    fields = sliced(spec, fields)
+    (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=True)
     if taken := made & {*_OWN, *re.findall(r"\w+", _COMMENT.sub("", kernel))}:
         raise InvalidValue(

@@ -20,6 +20,7 @@ class Host:
     # What it holds arrays of; nothing: everything.
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
+    in_parts: bool = False  # whether its own threads run parts, which do not wait for each other
 
     def check(self, dtype: str, layout: str) -> None:
         """Raise Unsupported for a layer whose arrays the host does not have."""
@@ -42,12 +43,14 @@ HOSTS = {
     host.name: host
     for host in (
         Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
+        Host("c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True),
         Host(
             "ggml",
             "a node of a graph of ggml",
             "winogen.codegen.ggml:render_node",
             dtypes=("float32", "float16", "bfloat16"),
             layouts=("NCHW",),
+            in_parts=True,
         ),
     )
 }

@@ -38,8 +38,8 @@ def render(
 
     ``call``: the fields of the only call that it is for. By default it serves any, as its struct
     says, and has no function that nothing in it uses. That of one call has them still, as what is
-    written around it decides. ``alone``: whether threads are the caller's, who runs shares of that
-    call.
+    written around it decides. ``alone``: whether threads are the caller's, each of whom runs a
+    share of that call.
 
     >>> from winogen.kernels import named
     >>> from winogen.records import TARGETS, Precision

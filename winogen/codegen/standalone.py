@@ -233,7 +233,7 @@ def render_pair(
     """
     shared = interface.shared
     if shared:
-        fields = sliced(spec, fields)
+        (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=shared)
     functions = ["packed_bytes", "pack", "workspace_bytes", "run_part" if shared else "run"]
     scratch = ["scratch"] * interface.scratch
@@ -303,7 +303,8 @@ def render_pair(
     else:
         calls = transposed.calls
         if shared:
-            calls = tuple(replace(one, fields=sliced(spec, one.fields)) for one in calls)
+            sizes = sliced(*(one.fields for one in calls))
+            calls = tuple(replace(one, fields=some) for one, some in zip(calls, sizes))
         pair = TransposedPairContext(**known, **_of_phases(spec, replace(transposed, calls=calls)))
     return {
         f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
@@ -311,12 +312,13 @@ def render_pair(
     }
 
 
-def sliced(spec: Spec, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a call whose shares have all buffers for themselves, one slice each."""
-    each = fields["shared_bytes"] + fields["thread_bytes"]
-    buffers = (name for _, kind, names in spec.fields if kind == "winogen_buffer" for name in names)
-    own = {name: (fields[name][0], each) for name in buffers}
-    return {**fields, **own, "shared_bytes": 0, "thread_bytes": each}
+def sliced(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of calls whose parts have all buffers for themselves, one slice each.
+
+    Slices are as large in one call as in the others, as a part may be ahead of the others by calls.
+    """
+    each = max(fields["shared_bytes"] + fields["thread_bytes"] for fields in calls)
+    return [{**fields, "shared_bytes": 0, "thread_bytes": each} for fields in calls]
 
 
 def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:

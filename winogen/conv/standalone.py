@@ -37,14 +37,13 @@ def standalone(
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
-    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it;
-    "caller", or "caller:N": each thread of the caller runs a part, and the C knows nothing of
-    threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS` with its
-    extensions, as "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for which the
-    files are written.
-    ``command``: what the files say regenerates them. The plan is made for the default
-    machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
-    Unsupported as `conv2d` does.
+    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it. With
+    "caller", or "caller:N" for about N of them, each thread of the caller runs a part, and the C
+    knows nothing of threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS`
+    with its extensions, as "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for
+    which the files are written. ``command``: what the files say regenerates them. The plan is made
+    for the default machine: files are the same wherever they are made. Raises InvalidType,
+    InvalidValue and Unsupported as `conv2d` does.
 
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
@@ -67,7 +66,8 @@ def standalone(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
     folded = problem.folded
-    chosen = planner.choose(folded, request.folded(layer), target, Machine())
+    machine = Machine().without_barriers if writer.in_parts or shared else Machine()
+    chosen = planner.choose(folded, request.folded(layer), target, machine)
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), about_of(problem, chosen.choice, spec)
@@ -88,12 +88,13 @@ def whose(threads: Any) -> tuple[Any, bool]:
     >>> whose(3), whose("caller"), whose("caller:16")
     ((3, False), (4, True), (16, True))
     """
-    word, colon, count = threads.partition(":") if isinstance(threads, str) else ("", "", "")
+    if threads == CALLER:
+        return SHARES, True
+    word, _, count = threads.partition(":") if isinstance(threads, str) else ("", "", "")
     if word != CALLER:
         return threads, False
-    if not colon:
-        return SHARES, True
-    return int(count) if count.isascii() and count.isdecimal() else count, True
+    known = count.isascii() and count.isdecimal() and len(count) < 10
+    return int(count) if known else count, True
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))

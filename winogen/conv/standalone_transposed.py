@@ -75,7 +75,8 @@ def standalone_transposed(
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
     filters = layer.sample.filters
     seams = Seams(layer.sample.channels, filters, add * filters, add_after * filters)
-    spec, calls = _calls(problem, seams, target)
+    machine = Machine().without_barriers if shared else Machine()
+    spec, calls = _calls(problem, seams, target, machine)
     sample = layer.sample
     transposed = Transposed(
         sample.groups, sample.channels // sample.groups, filters // sample.groups,
@@ -88,14 +89,14 @@ def standalone_transposed(
 
 
 def _calls(
-    problem: TransposedProblem, seams: Seams, target: Target
+    problem: TransposedProblem, seams: Seams, target: Target, machine: Machine
 ) -> tuple[KernelSpec, list[_PartCall]]:
     """The kernel, and the calls of the best way that one kernel computes."""
-    found = ways(Query(problem, Request(), target, Machine()), seams)
+    found = ways(Query(problem, Request(), target, machine), seams)
     refused: InvalidValue | None = None
     for parts, request, _ in found:
         try:
-            spec, calls = _on_one_kernel(requests(parts, request), target)
+            spec, calls = _on_one_kernel(requests(parts, request), target, machine)
             _check_memory(calls, request)
             return spec, calls
         except InvalidValue as error:
@@ -105,10 +106,9 @@ def _calls(
 
 
 def _on_one_kernel(
-    asked: list[tuple[Part, Request]], target: Target
+    asked: list[tuple[Part, Request]], target: Target, machine: Machine
 ) -> tuple[KernelSpec, list[_PartCall]]:
     """All parts planned for one kernel: what they would choose alone, or what one of them would."""
-    machine = Machine()
     calls = [
         _PartCall(part, planner.choose(part.problem, own, target, machine)) for part, own in asked
     ]

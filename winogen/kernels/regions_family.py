@@ -25,6 +25,7 @@ class Regions(Tiled):
     """What mcmr and winograd1d have in common: all but which rows meet in a product."""
 
     spans_images = True
+    shares_blocks = True
     widens_filters = True
     uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
     tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
@@ -137,7 +138,8 @@ class Regions(Tiled):
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         into, multiply, output = self.count(work)
-        transforming, multiplying = self._busiest(work)
+        alone = machine.costs.barrier == np.inf
+        transforming, multiplying = self._busiest(work, alone)
         v_bytes, filters = into.bytes("V", writes=True), multiply.bytes("U")
         band = min(blocks(work.filters, work.lanes), work.tuning.band)
         bands = blocks(blocks(work.filters, work.lanes), work.tuning.band)
@@ -153,7 +155,8 @@ class Regions(Tiled):
         )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
-        waits = work.items * work.split * (foreign + 2 * machine.costs.barrier)
+        each = 0 if alone else foreign + 2 * machine.costs.barrier
+        waits = work.items * work.split * each
         output_ = multiplying * self.output_cycles(work, machine, output, bands * y_read)
         return Cycles(input_, multiplying * product + waits, output_)
 
@@ -174,13 +177,19 @@ class Regions(Tiled):
         """The share of an image's tiles in the tiles of its blocks, where blocks are whole."""
         return 1
 
-    def _busiest(self, work: Work) -> tuple[Any, Any]:
-        """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""
+    def _busiest(self, work: Work, alone: bool) -> tuple[Any, Any]:
+        """Blocks that the busiest thread transforms and multiplies: with split, a share of each.
+
+        ``alone``: it transforms all of a block that it multiplies a share of.
+        """
         whole, threads = blocks(work.items, work.threads), work.threads
         channels, filters = blocks(work.channels, work.lanes), blocks(work.filters, work.lanes)
         width = work.tuning.vectors  # of a block of filters, which stays whole
         most = np.minimum(filters, width * blocks(blocks(filters, width), threads))
         shares = work.items * blocks(channels, threads) / channels, work.items * most / filters
+        if alone:  # its pieces lie side by side, in a block or two where there are few
+            few, many = np.minimum(work.items, threads), np.maximum(work.items, threads)
+            shares = np.minimum(work.items, whole + (many % few > 0)), shares[1]
         # A thread that has some of the blocks may have none of the smaller ones, at the edges.
         filled = self.filled(work)
         whole = whole * (filled if threads == 1 else 1)

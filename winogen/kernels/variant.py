@@ -67,6 +67,8 @@ class Variant(ABC):
     # Whether its loops over tiles hold constants of transforms in vectors, where lanes of these may
     # be multiplied by.
     holds_constants: bool = False
+    # Whether every two phases of `schedule` may be a block: transformed, and multiplied.
+    shares_blocks: bool = False
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     formats: tuple[str, ...] = ("real",)  # of products: names of PRODUCT_FORMATS

@@ -109,7 +109,7 @@ def schedule(
         tolerance=tolerance,
         algorithm=algorithm,
         target=target,
-        machine=Machine(),
+        machine=Machine() if threads is None else Machine().without_barriers,
         workspace_limit=workspace_limit,
         filter_dtype=filter_dtype,
     )
@@ -154,7 +154,7 @@ def _laid(planned: Planned, shared: bool = False) -> Schedule:
         begins, total = offsets([*lives.values()])
         every = [one for some in kernels for one in some]
         begin = round_up(total, LINE)
-        each = max((sum(one.fields[some] for some in _MEMORY) for one in every), default=0)
+        each = max((sum(one.fields[size] for size in _MEMORY) for one in every), default=0)
         begins += [begin] * len(kernels)
         memory = begin + each, least([*lives.values()]) + each, each
     else:

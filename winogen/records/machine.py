@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,15 @@ class Machine:
     def l2_room(self) -> float:
         """Bytes of L2 to count on: a quarter is lost to addresses that fall into the same sets."""
         return self.l2_bytes * 3 / 4
+
+    @property
+    def without_barriers(self) -> Machine:
+        """The same for threads that cannot wait for each other: each makes what all of them read.
+
+        >>> Machine().without_barriers.costs.barrier
+        inf
+        """
+        return replace(self, costs=replace(self.costs, barrier=math.inf))
 
     def read_rate(self, size: npt.ArrayLike) -> np.ndarray:
         """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
