@@ -1,6 +1,6 @@
 """A causal U-Net of an audio signal, 10 ms at a time: the bits of the whole signal, at once.
 
-Run: python examples/audio_in_pieces.py [SECONDS]
+Run: python examples/audio_in_pieces.py 2
 
 Weights are random. With torch the same net runs beside it, with a state that is kept by hand.
 """
