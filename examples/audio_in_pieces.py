@@ -1,15 +1,12 @@
 """A causal U-Net of an audio signal, 10 ms at a time: the bits of the whole signal, at once.
 
-Run: python examples/audio_in_pieces.py
+Run: python examples/audio_in_pieces.py 2
 
-    python examples/audio_in_pieces.py --seconds 10 --piece 480
-
-Weights are random. Every layer is a `winogen.Conv1d` with padding="causal", and its stream keeps
-the samples that its next outputs will see; pieces may have any length. With torch the same net
-runs beside it, with a state that is kept by hand. Works without torch, too.
+Weights are random. With torch the same net runs beside it, with a state that is kept by hand.
 """
 
-import argparse
+import resource
+import sys
 import time
 
 import numpy as np
@@ -22,123 +19,82 @@ except ImportError:
     torch = None
 
 RATE = 48_000
-LAYERS = {  # filters, channels, taps, stride, dilation, activation
-    "first": (24, 1, 15, 1, 1, "relu"),
-    "down": (48, 24, 5, 2, 1, "relu"),
-    "deep": (96, 48, 5, 2, 1, "relu"),
-    "context": (96, 96, 3, 1, 4, "relu"),
-    "up": (48, 96, 3, 1, 1, "relu"),
-    "last": (24, 48, 3, 1, 1, "relu"),
-    "sound": (1, 24, 3, 1, 1, "tanh"),
-}
-
-
-class Twice:
-    """Every sample twice; what is not asked for yet waits."""
-
-    def __init__(self, channels: int) -> None:
-        self.waiting = np.zeros((1, channels, 0), np.float32)
-
-    def __call__(self, x: np.ndarray, count: int) -> np.ndarray:
-        joined = np.concatenate([self.waiting, np.repeat(x, 2, 2)], 2)
-        self.waiting = joined[:, :, count:]
-        return joined[:, :, :count]
+LAYERS = {  # filters, channels, taps, stride, dilation
+    "first": (24, 1, 15, 1, 1), "down": (48, 24, 5, 2, 1), "deep": (96, 48, 5, 2, 1),
+    "context": (96, 96, 3, 1, 4), "up": (48, 96, 3, 1, 1), "last": (24, 48, 3, 1, 1),
+    "sound": (1, 24, 3, 1, 1),
+}  # fmt: skip
 
 
 class Net:
     """The U-Net, of functions that apply its layers: ``layers[name](x, add_after=skipped)``."""
 
     def __init__(self, layers: dict) -> None:
-        self.layers, self.to_half, self.to_whole = layers, Twice(96), Twice(48)
+        self.layers = layers
+        self.waiting = {name: np.zeros((1, LAYERS[name][1], 0), np.float32) for name in layers}
+
+    def wider(self, name: str, x: np.ndarray, skipped: np.ndarray) -> np.ndarray:
+        """A layer of every sample twice, and what is skipped; samples too early for it wait."""
+        joined = np.concatenate([self.waiting[name], np.repeat(x, 2, 2)], 2)
+        x, self.waiting[name] = np.split(joined, [skipped.shape[2]], 2)
+        return self.layers[name](x, add_after=skipped)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        run = self.layers
-        whole = run["first"](x)
-        half = run["down"](whole)
-        quarter = run["deep"](half)
-        quarter = run["context"](quarter, add_after=quarter)
-        half = run["up"](self.to_half(quarter, half.shape[2]), add_after=half)
-        whole = run["last"](self.to_whole(half, whole.shape[2]), add_after=whole)
-        return run["sound"](whole)
+        whole = self.layers["first"](x)
+        half = self.layers["down"](whole)
+        quarter = self.layers["deep"](half)
+        quarter = self.layers["context"](quarter, add_after=quarter)
+        return self.layers["sound"](self.wider("last", self.wider("up", quarter, half), whole))
 
 
 class TorchStream:
     """A causal layer of torch, whose state is kept by hand."""
 
-    def __init__(self, name: str, weight: np.ndarray) -> None:
-        _, channels, taps, self.stride, self.dilation, self.activation = LAYERS[name]
-        self.weight, self.reach = torch.from_numpy(weight), (taps - 1) * self.dilation + 1
-        self.held = torch.zeros(1, channels, self.reach - 1)
+    def __init__(self, weight: np.ndarray, stride: int, dilation: int) -> None:
+        self.weight, self.options = torch.from_numpy(weight), (None, stride, 0, dilation)
+        self.reach, self.stride = (weight.shape[2] - 1) * dilation + 1, stride
+        self.held = torch.zeros(1, weight.shape[1], self.reach - 1)
 
     def __call__(self, x: np.ndarray, add_after: np.ndarray | None = None) -> np.ndarray:
         x = torch.cat([self.held, torch.from_numpy(np.ascontiguousarray(x))], 2)
-        outputs = (x.shape[2] - self.reach) // self.stride + 1
-        self.held = x[:, :, outputs * self.stride :].clone()
-        y = torch.nn.functional.conv1d(x, self.weight, None, self.stride, 0, self.dilation)
-        y = getattr(torch, self.activation)(y).numpy()
+        self.held = x[:, :, ((x.shape[2] - self.reach) // self.stride + 1) * self.stride :].clone()
+        y = torch.nn.functional.conv1d(x, self.weight, *self.options).relu().numpy()
         return y if add_after is None else y + add_after
 
 
-def peak_memory(reset: bool = False) -> float:
-    """The most memory that this process used since the last reset, in MB; 0 where unknown."""
-    try:
-        if reset:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
-        with open("/proc/self/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1000
-    except OSError:
-        return 0.0
-
-
-def timed(name: str, net: Net, pieces: list, state: int) -> np.ndarray:
-    """Run a net over pieces, and print how long they take."""
-    before, seconds, made = peak_memory(reset=True), [], []
+def run(net: Net, pieces: list) -> tuple[np.ndarray, list, float]:
+    """The sound, the milliseconds of each piece, and the memory in MB that it took beyond."""
+    before, times, made = peak(), [], []
     for piece in pieces:
         start = time.perf_counter()
         made.append(net(piece))
-        seconds.append(time.perf_counter() - start)
-    usual, worst = np.median(seconds) * 1e3, np.quantile(seconds, 0.99) * 1e3
-    of = pieces[0].shape[2] / RATE * 1e3
-    memory = f"{peak_memory() - before:.1f} MB more at most" + f", state {state:,} bytes" * (
-        state > 0
-    )
-    print(f"{name:12} {usual:8.2f} ms ({worst:.2f} in one of a hundred) for {of:.0f} ms; {memory}")
-    return np.concatenate(made, 2)
+        times.append((time.perf_counter() - start) * 1e3)
+    return np.concatenate(made, 2), times, peak() - before
 
 
-parser = argparse.ArgumentParser(description="A causal U-Net of an audio signal, piece by piece.")
-parser.add_argument("--seconds", type=float, default=2.0)
-parser.add_argument("--piece", type=int, default=480, help="samples at a time")
-options = parser.parse_args()
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
-rng = np.random.default_rng(0)
-signal = rng.standard_normal((1, 1, int(options.seconds * RATE)), dtype=np.float32)
-weights, layers = {}, {}
-for name, (filters, channels, taps, stride, dilation, activation) in LAYERS.items():
-    w = rng.standard_normal((filters, channels, taps), dtype=np.float32)
-    weights[name] = w / np.float32((channels * taps) ** 0.5)
-    layers[name] = winogen.Conv1d(
-        weights[name], None, stride, "causal", dilation, activation=activation, algorithm="direct"
-    )
 
-pieces = np.split(signal, range(options.piece, signal.shape[2], options.piece), 2)
-streams = {name: layer.stream() for name, layer in layers.items()}
-Net({name: layer.stream() for name, layer in layers.items()})(pieces[0])  # kernels are compiled
-by_pieces = timed("winogen", Net(streams), pieces, sum(s.state_bytes for s in streams.values()))
-
-net = Net({name: layer.stream() for name, layer in layers.items()})
-cuts = np.sort(rng.integers(0, signal.shape[2], 40))
-at_random = np.concatenate([net(piece) for piece in np.split(signal, cuts, 2)], 2)
+rng, count = np.random.default_rng(0), int(float([*sys.argv, 2][1]) * RATE)
+signal = rng.standard_normal((1, 1, count), dtype=np.float32)
+pieces = np.split(signal, range(RATE // 100, count, RATE // 100), 2)
+layers, by_torch = {}, {}
+for name, (filters, channels, taps, stride, dilation) in LAYERS.items():
+    w = rng.standard_normal((filters, channels, taps), dtype=np.float32) / (channels * taps) ** 0.5
+    options = {"padding": "causal", "activation": "relu", "algorithm": "direct"}
+    layers[name] = winogen.Conv1d(w, stride=stride, dilation=dilation, **options)
+    by_torch[name] = w, stride, dilation
+nets = {"winogen": lambda: Net({name: layer.stream() for name, layer in layers.items()})}
 if torch is not None:
-    beside = Net({name: TorchStream(name, w) for name, w in weights.items()})
-    beside(pieces[0])
-    beside = Net({name: TorchStream(name, w) for name, w in weights.items()})
-    state = sum(layer.held.nbytes for layer in beside.layers.values())
-    with torch.inference_mode():
-        theirs = timed("torch", beside, pieces, state)
-    print(f"torch differs by {np.abs(by_pieces - theirs).max():.1e} at most")
-
-whole = timed("winogen, all", Net(layers), [signal], 0)
-equal = by_pieces.tobytes() == at_random.tobytes() == whole.tobytes()
-print(f"in pieces, cut at random, whole: {'the same bits' if equal else 'other bits'}")
+    nets["torch"] = lambda: Net({name: TorchStream(*one) for name, one in by_torch.items()})
+runs = [{name: run(net(), pieces) for name, net in nets.items()} for _ in range(4)]  # in turns
+for name in nets:
+    usual = np.median([one[name][1] for one in runs[1:]])
+    print(f"{name} {usual:.2f} ms for 10 ms, {runs[0][name][2]:.0f} MB more")
+sound, (whole, (usual,), memory) = runs[0]["winogen"][0], run(Net(layers), [signal])
+print(f"winogen, the whole at once: {usual:.0f} ms, {memory:.0f} MB more")
+cuts = np.sort(rng.integers(0, count, 40))
+at_random = np.concatenate(list(map(nets["winogen"](), np.split(signal, cuts, 2))), 2)
+print("same bits:", sound.tobytes() == at_random.tobytes() == whole.tobytes())
+assert "torch" not in nets or np.abs(runs[0]["torch"][0] - whole).max() < 1e-5

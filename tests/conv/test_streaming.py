@@ -207,6 +207,8 @@ def test_streams_share_packed_weights():
     bound = one._windows._bound.values()
     assert one._windows is other._windows and len(bound) == 2
     assert len({id(packed) for packed in one._windows._packed.values()}) == 1
+    kernels = {call.kernel for prepared, _ in bound for call in prepared.calls}
+    assert len(kernels) == 1  # which all pieces run, whatever their length
 
 
 W = np.ones((4, 2, 3), np.float32)

@@ -21,7 +21,7 @@ EXAMPLES = sorted(
 # What each prints, whatever the machine.
 PRINTS = {
     "accuracy_of_my_layer.py": r"direct +\d\.\de-0[67].*F\(4x4, 3x3\) by points.*what is chosen",
-    "audio_in_pieces.py": r"^winogen +\d+\.\d\d ms .*\nin pieces, cut .*: the same bits\n$",
+    "audio_in_pieces.py": r"^winogen \d+\.\d\d ms for 10 ms.*\nsame bits: True\n$",
     "filter_photograph.py": r"two passes .* \de-0[67]\nblurred.png .*\nedges.png ",
     "header_in_an_engine.c": r"\nequal to the definition, but for rounding\n$",
     "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",
@@ -151,9 +151,15 @@ def test_what_it_needs_is_said_before_and_when_it_lacks(name, tmp_path):
 
 
 def test_no_other_needs_more_than_a_plain_installation():
-    """What upscale.py imports if it can, it does without."""
+    """What some import if they can, they do without."""
     names = {name for name in EXAMPLES if name.endswith(".py") and beyond_plain(name)}
-    assert names == {*NEEDS, "filter_photograph.py", "upscale.py"}
+    assert names == {*NEEDS, "audio_in_pieces.py", "filter_photograph.py", "upscale.py"}
+
+
+def test_audio_runs_without_torch(tmp_path):
+    done = run_without(("torch",), tmp_path, "audio_in_pieces.py", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("same bits: True\n") and "torch" not in done.stdout
 
 
 def test_a_picture_is_enlarged_without_packages_for_pictures(tmp_path):
