@@ -59,5 +59,5 @@ def test_threads_share_whole_blocks_of_filters():
     """Of three vectors of filters in blocks of two, the busiest of two threads has two."""
     work = replace(work_of(64, 48, 56, threads=2), block=(14, 14), split=1)
     assert work.tuning.vectors == 2
-    transformed, multiplied = MCMR._busiest(work)
+    transformed, multiplied = MCMR._busiest(work, alone=False)
     assert transformed == work.items / 2 and multiplied == pytest.approx(work.items * 2 / 3)
