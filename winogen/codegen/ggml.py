@@ -20,6 +20,7 @@ from winogen.codegen.compiling import spelled_target
 from winogen.codegen.render import render
 from winogen.codegen.standalone import (
     Interface,
+    check_free,
     check_name,
     comment,
     initialisers,
@@ -120,11 +121,7 @@ def render_node(
         raise InvalidValue(f"name: got {name!r}, which is ggml's; allowed: another C identifier")
     (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=True)
-    if taken := made & {*_OWN, *re.findall(r"\w+", _COMMENT.sub("", kernel))}:
-        raise InvalidValue(
-            f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
-            "allowed: another C identifier"
-        )
+    check_free(name, made, (*_OWN, *re.findall(r"\w+", _COMMENT.sub("", kernel))))
     shapes = {array: tuple(shape)[::-1] for array, shape in interface.shapes.items()}
     array_type = TYPES[spec.precision.arrays]
     sources = [

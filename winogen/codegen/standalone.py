@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -239,11 +239,7 @@ def render_pair(
     scratch = ["scratch"] * interface.scratch
     functions += [f"{one}_bytes" for one in scratch]
     exported = {f"{check_name(name)}_{what}" for what in functions}
-    if taken := exported & set(re.findall(r"\w+", kernel)):
-        raise InvalidValue(
-            f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
-            "allowed: another C identifier"
-        )
+    check_free(name, exported, re.findall(r"\w+", kernel))
     runs, shares = (functions[3], ["part", "parts"]) if shared else ("run", ["threads"])
     packs = [] if shared else shares
     run = [*interface.reading, spec.output, "workspace", *shares]
@@ -412,6 +408,15 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
             "allowed: another identifier, such as conv1_1"
         )
     return name
+
+
+def check_free(name: str, made: Collection[str], words: Iterable[str]) -> None:
+    """Raise InvalidValue if one of the names ``made`` of a layer's is among a kernel's words."""
+    if taken := {*made} & {*words}:
+        raise InvalidValue(
+            f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
+            "allowed: another C identifier"
+        )
 
 
 def name_after(path: str | PurePath) -> str:

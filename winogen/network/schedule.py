@@ -144,32 +144,34 @@ def _laid(planned: Planned, shared: bool = False) -> Schedule:
     )
     strips = {chain.first: _strips(planned, chain) for chain in planned.chains}
     lives = lives_of(planned.steps, planned.rooms, planned.chains, _ITEM)
-    # What kernels work in: those of a chain take turns, from its first strip to its last.
-    spans = {chain.first: (chain.numbers[0], chain.numbers[-1]) for chain in planned.chains}
-    needs = [
-        Life(_workspace_bytes((*some, *strips.get(number, ()))), *spans.get(number, (number,) * 2))
-        for number, some in enumerate(kernels)
-    ]
+    everything, each = [*lives.values()], 0
     if shared:
-        begins, total = offsets([*lives.values()])
         every = [one for some in kernels for one in some]
-        begin = round_up(total, LINE)
         each = max((sum(one.fields[size] for size in _MEMORY) for one in every), default=0)
-        begins += [begin] * len(kernels)
-        memory = begin + each, least([*lives.values()]) + each, each
     else:
-        everything = [*lives.values(), *needs]
-        begins, total = offsets(everything)
-        memory = max(total, LINE), least(everything), 0
+        # What kernels work in: those of a chain take turns, from its first strip to its last.
+        spans = {chain.first: (chain.numbers[0], chain.numbers[-1]) for chain in planned.chains}
+        everything += [
+            Life(
+                _workspace_bytes((*some, *strips.get(number, ()))),
+                *spans.get(number, (number,) * 2),
+            )
+            for number, some in enumerate(kernels)
+        ]
+    begins, total = offsets(everything)
+    if shared:
+        total = round_up(total, LINE)
+        begins += [total] * len(kernels)
     return Schedule(
         planned,
         kernels,
         strips,
         dict(zip(lives, begins)),
         tuple(begins[len(lives) :]),
-        *memory[:2],
+        total + each if shared else max(total, LINE),
+        least(everything) + each,
         shared,
-        memory[2],
+        each,
     )
 
 

@@ -16,12 +16,12 @@ from winogen.graph.decide import LATE, TimedPart
 from winogen.graph.measured import digest
 from winogen.graph.ops import Shape
 from winogen.progress import counting
-from winogen.tasks.duel import Times, duel
+from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
-from winogen.tasks.turns import clock_of
 from winogen.toolchain import host_target
 from winogen.torch.code_module import CodeModule, CodePart
 from winogen.torch.codes import held_by
+from winogen.torch.deciding import in_turns
 from winogen.torch.reading import Reading
 from winogen.torch.report import USUAL, Row
 
@@ -83,24 +83,20 @@ class CodeTrial:
 
     def times(self) -> Times:
         """Return the seconds of both, measured in turns."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-        try:
-            with torch.inference_mode():
-                return duel(
-                    lambda: self.ours(*self.inputs),
-                    lambda: self.theirs(*self.inputs),
-                    clock_of(self.threads),
-                )
-        finally:
-            torch.set_num_threads(before)
+        return in_turns(
+            lambda: self.ours(*self.inputs), lambda: self.theirs(*self.inputs), self.threads
+        )
 
 
 def timed(reading: Reading, body: fx.GraphModule, threads: int | None) -> list[TimedPart]:
     """Return the parts of a built module to be measured."""
+    modules = modules_of(body)
+    if not modules:
+        return []
     count = threads or torch.get_num_threads()
-    noted, found = _noted(reading.module), []
-    for module in modules_of(body):
+    noted, held = _noted(reading.module), held_by(reading.module)
+    found: list[TimedPart] = []
+    for module in modules:
         part = module.part
         shapes, layers = _shapes(part, reading.module), part.layers
         bound = module.segment.bound(shapes, count)
@@ -115,7 +111,7 @@ def timed(reading: Reading, body: fx.GraphModule, threads: int | None) -> list[T
         key = digest("codes", str(part.graph), shapes, sorted(bound.variants.items()), count)
         names = [node.label or node.output for node in layers]
         label = f"{names[0]} to {names[-1]}, {len(names)} layers of codes" if names else ""
-        theirs = torchs(reading.module, part)
+        theirs = torchs(reading.module, part, held)
         subject = CodeTrial(module, theirs, bound, inputs, count)
         worth = sum(bound.seconds.values())
         values = made_by(part)
@@ -132,12 +128,13 @@ def modules_of(body: nn.Module) -> list[CodeModule]:
     return [module for module in body.modules() if isinstance(module, CodeModule)]
 
 
-def torchs(module: fx.GraphModule, part: CodePart) -> fx.GraphModule:
+def torchs(
+    module: fx.GraphModule, part: CodePart, held: Mapping[str, torch.Tensor]
+) -> fx.GraphModule:
     """Return what a trace computes between the inputs and the outputs of a part.
 
-    What follows from attributes alone, as the numbers of weights, is there already.
+    ``held``: what follows from attributes alone, as the numbers of weights: it is there already.
     """
-    held = held_by(module)
     root, graph = nn.Module(), fx.Graph()
     nodes = {name: graph.placeholder(name) for name in part.graph.inputs}
     traced = {node.name: node for node in module.graph.nodes}

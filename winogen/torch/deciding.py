@@ -286,12 +286,16 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     bound = segment.bound([tuple(tensors[name].shape) for name in names])
     out = np.empty(bound.output_shapes[0], settings.dtype)
     addresses = [array.ctypes.data for array in (*arrays, out)]
+    return in_turns(lambda: bound.run(addresses), lambda: plain(*reads), settings.threads)
+
+
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], threads: int) -> Times:
+    """Return the seconds of both, measured in turns while torch has so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(threads)
     try:
         with torch.inference_mode():
-            clock = clock_of(settings.threads)
-            return duel(lambda: bound.run(addresses), lambda: plain(*reads), clock)
+            return duel(ours, theirs, clock_of(threads))
     finally:
         torch.set_num_threads(before)
 
