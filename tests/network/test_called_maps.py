@@ -18,10 +18,10 @@ KINDS = """
 """.split()
 
 
-def compiles(folder, kinds, turns):
+def compiles(folder, kinds, turns, shared=False):
     """Compile the C of some kinds of maps; a function that nobody calls is a warning."""
     known = {
-        "kinds": kinds, "turns": turns, "lays": False, "name": "net", "NAME": "NET",
+        "kinds": kinds, "turns": turns, "shared": shared, "lays": False, "name": "net", "NAME": "NET",
         "command": "x", "reals": ["float"], "functions": FUNCTIONS,
     }  # fmt: skip
     for file in ("maps.c", "maps.h"):
@@ -34,9 +34,10 @@ def compiles(folder, kinds, turns):
 
 
 def test_each_kind_of_map_compiles_alone(tmp_path):
-    for kind in KINDS:
-        compiles(tmp_path, {kind}, kind == "SUM")
-    compiles(tmp_path, set(), True)
+    for shared in (False, True):
+        for kind in KINDS:
+            compiles(tmp_path, {kind}, kind == "SUM", shared)
+        compiles(tmp_path, set(), True, shared)
 
 
 @pytest.mark.thorough
