@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
-from winogen.codegen.standalone import float_interface
+from winogen.codegen.standalone import check_name, float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
+from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.program.summation import PROGRAM
@@ -31,6 +32,7 @@ def standalone(
     add: bool = False,
     add_after: bool = False,
     host: str = "c",
+    weights: Any = None,
     command: str = "winogen.conv.standalone",
     **options: Any,
 ) -> dict[str, str]:
@@ -41,7 +43,9 @@ def standalone(
     "caller", or "caller:N" for about N of them, each thread of the caller runs a part, and the C
     knows nothing of threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS`
     with its extensions, as "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for
-    which the files are written. ``command``: what the files say regenerates them. The plan is made
+    which the files are written. ``weights``: an array of ``weight_shape``, or a mapping with
+    "weight", "bias" and "slopes", which a third file, "<name>_weights.c", then has packed.
+    ``command``: what the files say regenerates them. The plan is made
     for the default machine: files are the same wherever they are made. Raises InvalidType,
     InvalidValue and Unsupported as `conv2d` does.
 
@@ -75,7 +79,14 @@ def standalone(
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
     }  # fmt: skip
     interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
-    return writer.files(name or name_of(problem), spec, fields, interface, about, command)
+    name = name or name_of(problem)
+    more = {}
+    if weights is not None:
+        if host != "c":
+            raise Unsupported(f"weights: got some with --host {host}; allowed: with --host c")
+        of_layer = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
+        more = {"constants": of_layer}
+    return writer.files(name, spec, fields, interface, about, command, **more)
 
 
 CALLER = "caller"

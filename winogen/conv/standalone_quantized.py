@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from winogen.codegen.standalone import byte_interface, render_pair
+from winogen.codegen.constants import Constant
+from winogen.codegen.standalone import byte_interface, check_name, render_pair
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -21,6 +22,7 @@ from winogen.conv.quantized import ACTIVATIONS
 from winogen.conv.quantized_planner import CallNumbers, ranked
 from winogen.conv.request import Request
 from winogen.conv.standalone import whose
+from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
 from winogen.records import Epilogue
@@ -45,6 +47,7 @@ def standalone_quantized(
     activation: Any = None,
     algorithm: str = "auto",
     threads: Any = 1,
+    weights: Any = None,
     command: str = "winogen.conv.standalone_quantized",
     **options: Any,
 ) -> dict[str, str]:
@@ -56,8 +59,9 @@ def standalone_quantized(
     multipliers then do without it. ``add``: whether an array of ``add_dtype`` is added before the
     activation. ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's. ``options``: stride, padding, dilation, groups and layout
-    of `QConv2d`. ``command``: what the files say regenerates them. Raises InvalidType and
-    InvalidValue.
+    of `QConv2d`. ``weights``: a mapping with "weight", "bias", "multiplier" and "slopes", as `pack`
+    takes them, which a third file, "<name>_weights.c", then has packed. ``command``: what the files
+    say regenerates them. Raises InvalidType and InvalidValue.
 
     >>> sorted(standalone_quantized((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2+avxvnni"))
     ['qconv_56x56_64_64_3x3.c', 'qconv_56x56_64_64_3x3.h']
@@ -122,14 +126,13 @@ def standalone_quantized(
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
     spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype, add_dtype)
-    return render_pair(
-        name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
-        spec,
-        fields,
-        replace(byte_interface(spec, fields, types), shared=shared),
-        _about(problem, work, types, epilogue, x_zero),
-        command,
-    )
+    name = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}"
+    interface = replace(byte_interface(spec, fields, types), shared=shared)
+    about = _about(problem, work, types, epilogue, x_zero)
+    kept: list[Constant] = []
+    if weights is not None:
+        kept = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
+    return render_pair(name, spec, fields, interface, about, command, constants=kept)
 
 
 def _about(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winogen.codegen.constants import Constant
 from winogen.codegen.functions import TypedConstants
 from winogen.codegen.templates import Context
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from winogen.network.bytes_testing import Limits
     from winogen.network.bytes_tiles import Tiles
     from winogen.network.bytes_writing import Call as ByteCall
-    from winogen.network.bytes_writing import Constant
     from winogen.network.calls import Call, Loop
     from winogen.network.reading import Array
     from winogen.network.weights import Weights

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.codegen.constants import spelled_double
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.standalone import Interface, float_interface, render_pair
@@ -38,7 +39,6 @@ from winogen.network.weights import (
     Weights,
     as_file,
     packed,
-    spelled_double,
 )
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference

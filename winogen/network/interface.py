@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from winogen.codegen.constants import spelled
 from winogen.codegen.templates import wrapped
 from winogen.network.reading import Array
-from winogen.network.weights import spelled
 from winogen.records import Target
 from winogen.records.target import MICROCONTROLLERS
 
