@@ -80,7 +80,13 @@ class Phases:
 
 @dataclass(frozen=True, kw_only=True)
 class PairContext(
-    Context, templates=("standalone.c.j2", "standalone.h.j2", "standalone_weights.c.j2")
+    Context,
+    templates=(
+        "standalone.c.j2",
+        "standalone_call.c.j2",
+        "standalone.h.j2",
+        "standalone_weights.c.j2",
+    ),
 ):
     """What the templates of a pair of files know; comments are lists of lines."""
 
@@ -229,11 +235,13 @@ def render_pair(
     command: str,
     transposed: Transposed | None = None,
     constants: Sequence[Constant] = (),
+    beside: tuple[str, str] | None = None,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one call, or those of a transposed layer.
 
-    With ``constants``, which begin with the packed weights, there is a "<name>_weights.c" of them,
-    and nothing to pack.
+    With ``constants``, which begin with the packed weights, there is a "<name>_weights.c" of them.
+    Where the interface packs nothing, no C does. ``beside``: a file of another call of the same
+    kernel, by its name and its text, which this call joins instead of a "<name>.c" of its own.
 
     The .c file is a kernel of these calls alone, whose functions nobody else sees, and the four
     functions of the .h file around it. Those of a transposed layer have a fifth, which says how
@@ -250,7 +258,7 @@ def render_pair(
     runs, shares = ("run_part", ["part", "parts"]) if shared else ("run", ["threads"])
     scratch = ["scratch"] * interface.scratch
     functions = ["workspace_bytes", runs, *(f"{one}_bytes" for one in scratch)]
-    functions += [] if constants else ["packed_bytes", "pack"]
+    functions += ["packed_bytes", "pack"] if interface.packing else []
     exported = {f"{check_name(name)}_{what}" for what in functions}
     exported |= {f"{name}_{one}_bytes".upper() for one in ("packed", "workspace", "scratch")}
     exported |= {one.name for one in constants}
@@ -333,8 +341,14 @@ def render_pair(
         of_phases = _of_phases(spec, replace(transposed, calls=calls))
         room = _room([one.fields for one in calls], of_phases["zeros"], shared)
         pair = TransposedPairContext(**known, **room, **of_phases)
+    if beside is None:
+        text = pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")
+        beside = f"{name}.c", used_only(text)
+    else:
+        file, text = beside
+        beside = file, f'{text}\n#include "{name}.h"\n\n{pair.render("standalone_call.c.j2")}'
     return {
-        f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
+        beside[0]: beside[1],
         f"{name}.h": pair.render("standalone.h.j2"),
         **{file: pair.render("standalone_weights.c.j2") for file in more},
     }

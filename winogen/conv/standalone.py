@@ -85,7 +85,7 @@ def standalone(
         if host != "c":
             raise Unsupported(f"weights: got some with --host {host}; allowed: with --host c")
         of_layer = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
-        more = {"constants": of_layer}
+        interface, more = replace(interface, packing={}), {"constants": of_layer}
     return writer.files(name, spec, fields, interface, about, command, **more)
 
 

@@ -85,4 +85,5 @@ def standalone_gemm(
     kept: list[Constant] = []
     if weights is not None:
         kept = carried(check_name(name), spec, fields, interface, weights, shapes[1][1], n)
+        interface = replace(interface, packing={})
     return render_pair(name, spec, fields, interface, about, command, constants=kept)

@@ -132,6 +132,7 @@ def standalone_quantized(
     kept: list[Constant] = []
     if weights is not None:
         kept = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
+        interface = replace(interface, packing={})
     return render_pair(name, spec, fields, interface, about, command, constants=kept)
 
 

@@ -38,8 +38,8 @@ def carried(
 
     ``weights``: an array of this ``shape``, or a mapping from names to arrays: all that the
     interface packs, and any that `run` reads for each filter; a bias may be missing. ``fields``: of
-    the call. ``filters``: how many there are, None for the shape's first size. Raises InvalidType for arrays of other numbers, InvalidValue for other names or
-    shapes, BuildError.
+    the call. ``filters``: how many there are, None for the shape's first size. Raises InvalidType
+    for arrays of other numbers, InvalidValue for other names or shapes, BuildError.
     """
     first, *others = interface.packing
     types = {**interface.packing, **interface.reading}

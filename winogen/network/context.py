@@ -67,6 +67,7 @@ def paths(names: Sequence[str]) -> tuple[str, ...]:
 class FloatCodeContext(FilesContext, templates=paths(_CODE)):
     """What the templates know of the C of a network of float32."""
 
+    headers: Sequence[str]  # names of those of kernels, of which calls may share a file
     is_part: bool  # whether a larger network calls it, and holds its weights
     items: Sequence[Call | Loop]
     uses_arena: bool
