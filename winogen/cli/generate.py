@@ -356,8 +356,8 @@ def _write(folder: Path, write: Callable[..., dict[str, str]], words: dict[str, 
         check_name(words["name"])
     with working("choosing and writing an algorithm"):
         files = write(command=command_line(words))
-    folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
         typer.echo(folder / file)
 

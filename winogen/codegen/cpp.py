@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
+from winogen.codegen.sized import sizes
 from winogen.codegen.standalone import Interface, comment, render_pair
 from winogen.codegen.templates import Context, fitted
 from winogen.errors import InvalidValue
@@ -65,7 +65,6 @@ def render_cpp(
         )
     interface = replace(interface, shared=True)
     files = render_pair(name, spec, fields, interface, about, command)
-    sizes = _sizes(interface)
     reading = [one for one in interface.reading if one != "packed"]
     spans = [f"std::span<const {interface.reading[one]}> {one}" for one in reading]
     spans += [f"std::span<{interface.writing}> {spec.output}", "const workspace &workspace"]
@@ -86,7 +85,7 @@ def render_cpp(
         ).split("\n"),
         note=comment([interface.note] * bool(interface.note)),
         compile=comment([_COMPILE.format(name)]),
-        arrays=[SizedArray(one, count) for one, count in sizes.items()],
+        arrays=[SizedArray(one, count) for one, count in sizes(interface).items()],
         packing=interface.packing,
         packed=interface.packed,
         part_head=fitted(f"    void run_part({', '.join([*spans, 'int part'])}) const"),
@@ -99,17 +98,3 @@ def render_cpp(
 
 # Namespaces of C++ and names of the header itself.
 _TAKEN = ("std", "posix", "detail", "workspace", "layer")
-
-
-def _sizes(interface: Interface) -> dict[str, int]:
-    """How many numbers each array has, packed weights aside."""
-    whole = {array: prod(shape) for array, shape in interface.shapes.items()}
-    sizes: dict[str, int] = {}
-    for array in (*interface.packing, *interface.reading):
-        if array in whole:
-            sizes[array] = whole[array]
-        elif array.startswith("add"):  # shaped as the output
-            sizes[array] = whole["output"]
-        elif array != "packed":  # a number for each filter
-            sizes[array] = interface.shapes["weight"][0]
-    return sizes | {"output": whole["output"]}

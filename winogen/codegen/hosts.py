@@ -45,6 +45,9 @@ HOSTS = {
         Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
         Host("c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True),
         Host(
+            "rust", "a crate in Rust, tested", "winogen.codegen.rust:render_crate", in_parts=True
+        ),
+        Host(
             "ggml",
             "a node of a graph of ggml",
             "winogen.codegen.ggml:render_node",

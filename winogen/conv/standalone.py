@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
+from winogen.codegen.reference import Reference
 from winogen.codegen.standalone import float_interface
 from winogen.conv import arguments, planner
+from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.options import Options
@@ -74,7 +76,13 @@ def standalone(
     shapes = {
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
     }  # fmt: skip
-    interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
+    error = predicted_error(folded.layer, chosen.choice, target)
+    interface = replace(
+        float_interface(spec, fields),
+        shapes=shapes,
+        shared=shared,
+        reference=replace(reference_of(problem), error=error),
+    )
     return writer.files(name or name_of(problem), spec, fields, interface, about, command)
 
 
@@ -95,6 +103,27 @@ def whose(threads: Any) -> tuple[Any, bool]:
         return threads, False
     known = count.isascii() and count.isdecimal() and len(count) < 10
     return int(count) if known else count, True
+
+
+def reference_of(problem: Problem) -> Reference:
+    """Return what a problem computes, for programs that compute it again."""
+    layer = problem.layer
+    return Reference(
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        kernel=layer.kernel,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        before=[axis.before for axis in layer.axes],
+        planar=layer.planar,
+        dtype=layer.dtype,
+        epilogue=problem.epilogue,
+        mode=layer.padding_mode,
+    )
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
