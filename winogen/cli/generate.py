@@ -225,8 +225,6 @@ def generate(
     asked = {**read(options), **({"layout": layout} if layout != "NCHW" else {}), **others}
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
-    if transposed:
-        _refuse(asked, "host", "without --transposed")
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
@@ -236,7 +234,7 @@ def generate(
             asked.pop(one, None)
         asked |= _of_bytes("x", x, ("dtype", "zero"))
         asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
-        _refuse(asked, f"{_FLOATS} host", "without --dtype int8")
+        _refuse(asked, _FLOATS, "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")

@@ -60,8 +60,8 @@ class CrateContext(Context, templates=_TEMPLATES):
     threads_head: str
     part_head: str
     parts_head: str
-    pack_also: str
-    run_means: str
+    pack_means: Sequence[str]
+    run_means: Sequence[str]
     example_new: str
     example_run: str
     instructions: Sequence[str]  # that std can look for
@@ -145,8 +145,8 @@ def render_crate(
         threads_head=_head("run_on_threads", ["&self", *slices]),
         part_head=_head("run_part", ["&self", *slices, "part: usize"]),
         parts_head=_head("parts<'a>", ["&'a self", *kept], every_part),
-        pack_also=" with all that comes with them" if len(packing) > 1 else "",
-        run_means=_means(reading),
+        pack_means=_documented(interface.pack_means),
+        run_means=_documented(interface.run_means),
         example_new=_arguments(packing),
         example_run=", ".join([_arguments(reading), "&mut output", "&mut workspace"]),
         instructions=instructions,
@@ -167,13 +167,14 @@ def render_crate(
     return files
 
 
-# Keywords, also of later editions, crates that come with the compiler, and the crate's own test.
+# Keywords, also of later editions, crates that come with the compiler, the crate's own test, types.
 _TAKEN = frozenset(
     """
     Self abstract as async await become box break const continue crate do dyn else enum extern false
     final fn for gen if impl in let loop macro match mod move mut override priv pub ref return self
     static struct super trait true try type typeof unsafe unsized use virtual where while yield _
-    alloc core proc_macro std test direct
+    alloc core proc_macro std test direct bool char str f16 f32 f64 f128 isize usize
+    i8 i16 i32 i64 i128 u8 u16 u32 u64 u128
     """.split()
 )
 
@@ -211,9 +212,6 @@ def _arguments(arrays: Sequence[RustArray]) -> str:
     return ", ".join("None" if one.optional else f"&{one.name}" for one in arrays)
 
 
-def _means(reading: Sequence[RustArray]) -> str:
-    """What users must know of the arrays of a call."""
-    added = [f"`{one.name}`" for one in reading if one.name.startswith("add")]
-    means = ["Without a bias nothing is added."] * any(one.optional for one in reading)
-    means += [f"Shaped as the output: {', '.join(added)}."] * bool(added)
-    return " ".join(means)
+def _documented(words: str) -> list[str]:
+    """What C says of a function, in lines of Rust's docs."""
+    return comment([words.replace("NULL", "None")], "    /// ")
