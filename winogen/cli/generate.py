@@ -166,7 +166,8 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with
+    c++ or rust: within a safe wrapper, in parts for any threads.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
