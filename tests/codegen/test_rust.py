@@ -22,7 +22,8 @@ LAYERS = {
                    {"padding": 1, "stride": 2, "groups": 2, "layout": "NHWC", "dtype": "float16",
                     "add": True, "add_after": True, "activation": ("prelu", [0.5] * 12)}),
     "Doubles": (standalone, (1, 5, 9, 8), (6, 5, 3, 3),
-                {"padding": 2, "padding_mode": "reflect", "dtype": "float64", "activation": "gelu"}),
+                {"padding": 2, "padding_mode": "reflect", "dtype": "float64",
+                 "activation": "gelu"}),
     "signal": (standalone, (2, 8, 50), (12, 8, 5),
                {"padding": 2, "dilation": 2, "layout": "NCW", "dtype": "bfloat16",
                 "padding_mode": "circular", "activation": ("clip", -1, float("inf"))}),
@@ -97,10 +98,11 @@ def test_clippy_finds_nothing(crates):
 
 
 WRONG = {
-    "padding": ("tests/direct.rs", "BEFORE: [isize; RANK] = [1, 1]", "BEFORE: [isize; RANK] = [0, 1]"),
+    "padding": ("tests/direct.rs", "BEFORE: [isize; RANK] = [1, 1]",
+                "BEFORE: [isize; RANK] = [0, 1]"),
     "weights": ("src/lib.rs", "weight.as_ptr()", "weight[1..].as_ptr().cast()"),
     "a part": ("src/lib.rs", "for part in parts {", "for part in parts.skip(1) {"),
-}
+}  # fmt: skip
 
 
 @cargo_needed

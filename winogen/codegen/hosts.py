@@ -9,7 +9,6 @@ from typing import Any
 
 from winogen.errors import Unsupported
 
-
 KINDS = "convolution", "transposed convolution", "convolution of bytes"
 PLAIN = KINDS[:1]
 

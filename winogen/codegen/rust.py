@@ -16,6 +16,7 @@ from winogen.kernels.kind import Spec
 from winogen.records import Target
 from winogen.records.target import MICROCONTROLLERS
 
+_PACKED = "call.layer.packed.start.as_ptr().cast()"  # in a part of a call
 _LONGEST = 64  # letters of a crate's name, as crates.io has it
 _COLUMNS = 100
 _LINTED = 7  # arguments, from which on clippy asks for fewer
@@ -105,8 +106,7 @@ def render_crate(
     reading = [array(*one) for one in interface.reading.items() if one[0] != "packed"]
     output = array("output", interface.writing)
     known = {one.name: one for one in reading}
-    slices = [f"{one.name}: {one.view}" for one in reading]
-    slices += [f"output: &mut [{output.type}]", "workspace: &mut Workspace"]
+    slices = [*_typed(reading), f"output: &mut [{output.type}]", "workspace: &mut Workspace"]
     kept = [f"{one.name}: {one.field}" for one in reading]
     kept += [f"output: &'a mut [{output.type}]", "workspace: &'a mut Workspace"]
     every_part = "Result<impl ExactSizeIterator<Item = Part<'a>>, Error>"
@@ -135,12 +135,13 @@ def render_crate(
             for one, c_type in interface.reading.items()
         ],
         called=[
-            known[one].pointer("call.") if one in known else "call.layer.packed.start.as_ptr().cast()"
-            for one in interface.reading
+            known[one].pointer("call.") if one in known else _PACKED for one in interface.reading
         ],
         passing=[one.pointer() for one in packing],
         passed=", ".join([*(one.name for one in reading), "output", "workspace"]),
-        new_head=_head("new", [f"{one.name}: {one.view}" for one in packing], "Result<Layer, Error>"),
+        new_head=_head(
+            "new", [f"{one.name}: {one.view}" for one in packing], "Result<Self, Error>"
+        ),
         run_head=_head("run", ["&self", *slices]),
         threads_head=_head("run_on_threads", ["&self", *slices]),
         part_head=_head("run_part", ["&self", *slices, "part: usize"]),
@@ -190,11 +191,9 @@ def _instructions(target: Target) -> tuple[list[str], str, str]:
         found = [flag[2:] for flag in target.flags if flag.startswith("-m") and "=" not in flag]
         found = [one for one in found if not one.startswith("amx")]
         return found, 'any(target_arch = "x86", target_arch = "x86_64")', "is_x86_feature_detected"
-    words = [word for flag in target.flags if flag.startswith("-march=") for word in flag.split("+")]
-    return words[1:] if target.family == "arm" else [], *_OF_ARM
-
-
-_OF_ARM = 'target_arch = "aarch64"', "is_aarch64_feature_detected"
+    named = [flag for flag in target.flags if flag.startswith("-march=") and target.family == "arm"]
+    found = [word for flag in named for word in flag.split("+")[1:]]
+    return found, 'target_arch = "aarch64"', "is_aarch64_feature_detected"
 
 
 def _head(function: str, arguments: Sequence[str], returns: str = "Result<(), Error>") -> str:
@@ -205,6 +204,11 @@ def _head(function: str, arguments: Sequence[str], returns: str = "Result<(), Er
         line = f"    pub fn {function}(\n{lines}    ) -> {returns} {{"
     many = len(arguments) > _LINTED
     return "    #[allow(clippy::too_many_arguments)]\n" * many + line
+
+
+def _typed(arrays: Sequence[RustArray]) -> list[str]:
+    """The parameters of a function."""
+    return [f"{one.name}: {one.view}" for one in arrays]
 
 
 def _arguments(arrays: Sequence[RustArray]) -> str:

@@ -365,7 +365,7 @@ def prototype(function: str, parameters: Sequence[str], returns: str = "void ") 
 
 
 def comment(paragraphs: Sequence[str], begins: str = " * ") -> list[str]:
-    """Return the lines of a comment, each of which begins with " * " or what another language has."""
+    """Return the lines of a comment, each of which begins with " * ", or as other languages do."""
     return [
         line
         for text in paragraphs

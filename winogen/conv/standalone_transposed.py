@@ -102,9 +102,7 @@ def standalone_transposed(
     return writer.files(name or _name(problem), spec, fields, interface, about, command, transposed)
 
 
-def _reference(
-    problem: TransposedProblem, calls: list[_PartCall], target: Target
-) -> Reference:
+def _reference(problem: TransposedProblem, calls: list[_PartCall], target: Target) -> Reference:
     """What it computes, for programs that compute it again."""
     layer, sample = problem.layer, problem.layer.sample
     computed = [call for call in calls if call.part.weight != ("none",)]
