@@ -53,7 +53,13 @@ HOSTS = {
     host.name: host
     for host in (
         Host("c", "anyone's C", "winogen.codegen.standalone:render_pair", kinds=KINDS),
-        Host("c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True),
+        Host(
+            "c++",
+            "spans and parts in C++20",
+            "winogen.codegen.cpp:render_cpp",
+            in_parts=True,
+            kinds=KINDS,
+        ),
         Host(
             "rust",
             "a crate of Rust with a safe wrapper and a test",
