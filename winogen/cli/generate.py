@@ -166,7 +166,8 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with
+    c++ or rust: within a safe wrapper, in parts for any threads.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -225,7 +226,7 @@ def generate(
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
     if transposed:
-        _refuse(asked, "host weights", "without --transposed")
+        _refuse(asked, "weights", "without --transposed")
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
@@ -235,7 +236,7 @@ def generate(
             asked.pop(one, None)
         asked |= _of_bytes("x", x, ("dtype", "zero"))
         asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
-        _refuse(asked, f"{_FLOATS} host", "without --dtype int8")
+        _refuse(asked, _FLOATS, "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
@@ -359,8 +360,8 @@ def _write(folder: Path, write: Callable[..., dict[str, str]], words: dict[str, 
         write = partial(write, weights=read_array("weights", words["weights"]))
     with working("choosing and writing an algorithm"):
         files = write(command=command_line(words))
-    folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
         typer.echo(folder / file)
 

@@ -13,6 +13,7 @@ from winogen.codegen.calls import used_only
 from winogen.codegen.compiling import compiling, spelled_target
 from winogen.codegen.constants import Constant
 from winogen.codegen.ctext import commented
+from winogen.codegen.reference import Reference
 from winogen.codegen.render import render
 from winogen.codegen.templates import Context, wrapped
 from winogen.errors import InvalidValue
@@ -52,6 +53,8 @@ class Interface:
     scratch: bool = False  # whether packing needs memory of its own
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of arrays, by name
     shared: bool = False  # whether threads are the caller's, each of which runs a part
+    filters: int = 0  # of all groups; of a product: columns
+    reference: Reference | None = None  # what tests in other languages compute; None: nothing
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ def float_interface(
         casts={},
         note=note if precision.narrow else "",
         scratch=transposed is not None,
+        filters=filters,
     )
 
 
@@ -223,6 +227,7 @@ def byte_interface(
             "add": "const uint8_t *",
             "output": "output_number *",
         },
+        filters=filters,
     )
 
 
@@ -426,14 +431,14 @@ def prototype(function: str, parameters: Sequence[str], returns: str = "void ") 
     return f"{returns}{function}(\n{wrapped(parameters, 4, ', ')})"
 
 
-def comment(paragraphs: Sequence[str]) -> list[str]:
-    """Return the lines of a C comment, each of which begins with " * "."""
+def comment(paragraphs: Sequence[str], begins: str = " * ") -> list[str]:
+    """Return the lines of a comment, each of which begins with " * ", or as other languages do."""
     return [
         line
         for text in paragraphs
         for line in textwrap.wrap(
             commented(text),
-            _COLUMNS - 3,
+            _COLUMNS - len(begins),
             subsequent_indent="    " if text.startswith(" ") else "",
             break_long_words=False,
             break_on_hyphens=False,

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
+from winogen.codegen.reference import Reference
 from winogen.codegen.standalone import check_name, float_interface
 from winogen.conv import arguments, planner
+from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.options import Options
@@ -59,7 +61,7 @@ def standalone(
     asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
-    writer.check(dtype, layer.layout)
+    writer.check(dtype, layer.layout, carries=weights is not None)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
@@ -78,12 +80,15 @@ def standalone(
     shapes = {
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
     }  # fmt: skip
-    interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
-    name = name or name_of(problem)
-    more = {}
+    error = predicted_error(folded.layer, chosen.choice, target)
+    interface = replace(
+        float_interface(spec, fields),
+        shapes=shapes,
+        shared=shared,
+        reference=replace(reference_of(problem), error=error),
+    )
+    name, more = name or name_of(problem), {}
     if weights is not None:
-        if host != "c":
-            raise Unsupported(f"weights: got some with --host {host}; allowed: with --host c")
         of_layer = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
         interface, more = replace(interface, packing={}), {"constants": of_layer}
     return writer.files(name, spec, fields, interface, about, command, **more)
@@ -106,6 +111,27 @@ def whose(threads: Any) -> tuple[Any, bool]:
         return threads, False
     known = count.isascii() and count.isdecimal() and len(count) < 10
     return int(count) if known else count, True
+
+
+def reference_of(problem: Problem) -> Reference:
+    """Return what a problem computes, for programs that compute it again."""
+    layer = problem.layer
+    return Reference(
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        kernel=layer.kernel,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        before=[axis.before for axis in layer.axes],
+        planar=layer.planar,
+        dtype=layer.dtype,
+        epilogue=problem.epilogue,
+        mode=layer.padding_mode,
+    )
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))

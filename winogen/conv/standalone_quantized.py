@@ -6,8 +6,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from winogen.codegen.constants import Constant
-from winogen.codegen.standalone import byte_interface, check_name, render_pair
+from winogen.codegen.hosts import HOSTS
+from winogen.codegen.reference import Codes, Reference
+from winogen.codegen.standalone import byte_interface, check_name
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -21,7 +22,7 @@ from winogen.conv.quantization import (
 from winogen.conv.quantized import ACTIVATIONS
 from winogen.conv.quantized_planner import CallNumbers, ranked
 from winogen.conv.request import Request
-from winogen.conv.standalone import whose
+from winogen.conv.standalone import reference_of, whose
 from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
@@ -48,6 +49,7 @@ def standalone_quantized(
     algorithm: str = "auto",
     threads: Any = 1,
     weights: Any = None,
+    host: str = "c",
     command: str = "winogen.conv.standalone_quantized",
     **options: Any,
 ) -> dict[str, str]:
@@ -104,6 +106,8 @@ def standalone_quantized(
             add_signed=add_dtype == "int8",
         )
     layer = Layer.of(weight_shape, "uint8", **options)
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
+    writer.check("int8", layer.layout, "convolution of bytes")
     check_terms(layer.weight_shape)
     problem = layer.problem(input_shape)
     if not problem.batch:
@@ -126,14 +130,39 @@ def standalone_quantized(
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
     spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype, add_dtype)
-    name = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}"
-    interface = replace(byte_interface(spec, fields, types), shared=shared)
-    about = _about(problem, work, types, epilogue, x_zero)
-    kept: list[Constant] = []
+    shapes = {
+        "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
+    }  # fmt: skip
+    interface = replace(
+        byte_interface(spec, fields, types),
+        shapes=shapes,
+        shared=shared,
+        reference=_reference(problem, work, (x_dtype, x_zero), numbers.limits),
+    )
+    name, more = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}", {}
     if weights is not None:
         kept = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
-        interface = replace(interface, packing={})
-    return render_pair(name, spec, fields, interface, about, command, constants=kept)
+        interface, more = replace(interface, packing={}), {"constants": kept}
+    about = _about(problem, work, types, epilogue, x_zero)
+    return writer.files(name, spec, fields, interface, about, command, **more)
+
+
+def _reference(
+    problem: Problem, work: QuantizedWork, x: tuple[str, int], limits: tuple[int, int]
+) -> Reference:
+    """What it computes, for programs that compute it again; ``x``: type and zero of the input."""
+    reals, spec = work.reals, work.spec
+    codes = Codes(
+        sums=spec.sums,
+        x_zero=x[1],
+        y_zero=work.y_zero,
+        limits=limits,
+        in_reals=spec.in_reals,
+        y_scale=reals.y_scale,
+        add_scale=reals.add_scale,
+        add_zero=reals.add_zero,
+    )
+    return replace(reference_of(problem), dtype=x[0], epilogue=reals.epilogue, codes=codes)
 
 
 def _about(
