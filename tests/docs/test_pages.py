@@ -28,7 +28,7 @@ from walk.pages import PAGES, ROOT, SLOW, blocks, commands
 from winogen.errors import BuildError
 from winogen.toolchain import find_compiler
 
-LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
+LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml", "js")
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {

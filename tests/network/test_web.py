@@ -3,9 +3,11 @@
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
@@ -17,7 +19,11 @@ from reports.test_page_in_browser import BROWSER, OPTIONS
 from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
 from winogen.network import generate
 from winogen.network.web import WebBuilder
+from winogen_lab.nets import NETS
+from winogen_lab.nets.ncnn_files import read
+from winogen_lab.nets.ncnn_graph import NumpyNet
 
+ROOT = Path(__file__).parents[2]
 NODE = shutil.which("node")
 RELAXED = "--experimental-wasm-relaxed-simd"  # of node 20
 # Runs the network of a folder as `jobs` say, and tells everything as JSON.
@@ -53,6 +59,16 @@ try {
     told = String(problem);
 }
 await fetch("told", { method: "POST", body: JSON.stringify(told) });
+</script>"""
+
+# Shows the page of the example, and tells what it says and draws.
+AROUND = """<!DOCTYPE html><iframe id="frame" src="index.html"></iframe><script type="module">
+const found = (id) => frame.contentDocument?.getElementById(id);
+while (!/ ms, /.test(found("said")?.textContent)) await new Promise((go) => setTimeout(go, 100));
+const pixels = (one) => [...one.getContext("2d").getImageData(0, 0, one.width, one.height).data];
+const [before, after] = ["before", "after"].map((id) => pixels(found(id)));
+const body = JSON.stringify({ said: found("said").textContent, before, after });
+await fetch("told", { method: "POST", body });
 </script>"""
 
 
@@ -181,6 +197,22 @@ def test_it_computes_the_model_in_a_browser(folder, isolated):
     assert isinstance(told, list), told
     assert [one["threads"] for one in told] == [1, 3 if isolated else 1]
     check(folder, told)
+
+
+@pytest.mark.thorough
+def test_the_example_shows_a_picture_before_and_after(tmp_path):
+    needed()
+    words = [sys.executable, str(ROOT / "examples" / "upscaler_in_a_browser.py"), "-o", "page"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "page" / "around.html").write_text(AROUND)
+    told = in_browser(tmp_path / "page", True, "around.html")
+    before = np.array(told["before"]).reshape(256, 256, 4)[:, :, :3]
+    after = np.array(told["after"]).reshape(512, 512, 4)[:, :, :3]
+    files = NETS["tiny"].weights
+    net = NumpyNet(read(files.file(".param"), files.file(".bin")))
+    x = np.float32(before.transpose(2, 0, 1)[None] / 255)
+    wanted = 255 * np.clip(net(np.ascontiguousarray(x))[0], 0, 1).transpose(1, 2, 0)
+    assert np.abs(after - wanted).max() <= 0.51 and np.ptp(after) > 100
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from winogen.network.trial import Program
 
 
-class Builder(Protocol):
+class HostBuilder(Protocol):
     """What makes the files of a host of the C of a network; making it finds what that takes."""
 
     def __call__(self, name: str, programs: Sequence[Program], command: str) -> dict[str, bytes]:
@@ -27,7 +27,7 @@ class NetworkHost:
 
     name: str
     means: str  # what is written, in the help of `--host`
-    builder: str  # module:class, a `Builder`
+    builder: str  # module:class, a `HostBuilder`
     targets: Sequence[str]
     weights: str
     threads: str  # whose they are, unless somebody says otherwise
@@ -49,10 +49,10 @@ class NetworkHost:
                 f"host: got {self.name!r}; allowed: 'c', as the model is a quantized one"
             )
 
-    def open(self) -> Builder:
+    def open(self) -> HostBuilder:
         """Return what makes the files; raises CompilerNotFound that says what to install."""
         module, name = self.builder.split(":")
-        made: Builder = getattr(import_module(module), name)()
+        made: HostBuilder = getattr(import_module(module), name)()
         return made
 
     @property

@@ -46,7 +46,7 @@ _FILES = "module.js", "worker.js", "types.d.ts", "package.json", "README.md", "w
 
 
 @dataclass(frozen=True)
-class Build:
+class WasmFile:
     """One of the modules of WebAssembly, which are the same network for several engines."""
 
     relaxed: bool
@@ -66,7 +66,7 @@ class WebContext(Context, templates=tuple(f"hosts/web/{one}.j2" for one in _FILE
     outputs: Sequence[Array]
     sizes: Mapping[str, int]  # of each array, in numbers
     places: Sequence[str]  # of all arrays in a list of pointers
-    builds: Sequence[Build]
+    builds: Sequence[WasmFile]
     stack: int
     result: str  # what takes the outputs, in an example
     returned: str  # their type
@@ -113,7 +113,7 @@ class WebBuilder:
                 file = f"{name}{suffix}_weights.bin"
             code, pages = self._compiled(program, shim)
             contents |= {f"{name}{suffix}.wasm": code, file: weights}
-            builds.append(Build(relaxed, f"{name}{suffix}.wasm", file, pages))
+            builds.append(WasmFile(relaxed, f"{name}{suffix}.wasm", file, pages))
         written = WebContext(**known, builds=builds)
         return contents | {
             file: written.render(f"hosts/web/{template}.j2").encode()
