@@ -6,6 +6,7 @@ What a fenced block means is told by its language:
     ```c        a file of the page's folder, called what its first line says: /* name.c */
     ```cpp      the same, if it begins with /* name.cpp */
     ```toml     the same, if it begins with # name.toml
+    ```js       the same, called as it begins: // name.mjs
     ```sh       commands, run in the page's folder; a ```text after it is what they print
     ```text     without ```sh before it: a picture made of letters
 """
@@ -38,7 +39,9 @@ EXTRAS = {
     "opencl": ("pyopencl",),
 }
 # Programs that a machine may lack: without one the rest of a page is left out.
-TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++")
+TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++", "node")
+# What commands of winogen need besides, that have these words.
+COMPILERS = {"--host web": ("clang-16", "wasm-ld-16")}
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
@@ -57,6 +60,7 @@ SLOW_SHELL = (
     "docs/network.md",
     "docs/standalone.md",
     "docs/tuning.md",
+    "docs/web.md",
     "examples/README.md",
 )
 _STRICT = ("-Wall", "-Wextra", "-Werror")
@@ -101,7 +105,9 @@ def has_extras(text: str) -> bool:
 
 def has_tools(script: str) -> bool:
     """Whether the simulators and the like are installed that a script calls."""
-    return all(shutil.which(tool) for tool in TOOLS if re.search(rf"\b{re.escape(tool)} ", script))
+    named = [tool for tool in TOOLS if re.search(rf"\b{re.escape(tool)} ", script)]
+    named += [tool for words, tools in COMPILERS.items() if words in script for tool in tools]
+    return all(map(shutil.which, named))
 
 
 class Checker(doctest.OutputChecker):
@@ -120,13 +126,14 @@ def alike(text: str) -> str:
 
 @every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
-    found = [block for block in blocks(page) if block.language in ("c", "cpp", "sh", "toml")]
+    languages = ("c", "cpp", "sh", "toml", "js")
+    found = [block for block in blocks(page) if block.language in languages]
     if not found:
         return
     shell = Shell(tmp_path)
     for block in found:
         if block.language != "sh":
-            name = re.match(r"(?:/\*|#) (\w+\.(?:[ch]|cpp|toml))(?: \*/)?\n", block.text)
+            name = re.match(r"(?:/\*|#|//) (\w+\.(?:[ch]|cpp|toml|mjs))(?: \*/)?\n", block.text)
             if name is None and block.language in ("cpp", "toml"):
                 continue
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
@@ -138,7 +145,7 @@ def test_c_and_shell(page, tmp_path):
         if block.printed is not None:
             assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
     scripts = " ".join(block.text for block in found if block.language == "sh")
-    for file in (path for end in ("c", "cpp", "toml") for path in tmp_path.glob(f"*.{end}")):
+    for file in (path for end in ("c", "cpp", "toml", "mjs") for path in tmp_path.glob(f"*.{end}")):
         assert file.name in scripts.split(), f"{page}: nothing is done with {file.name}"
 
 
