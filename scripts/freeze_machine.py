@@ -30,7 +30,8 @@ from winogen.toolchain import host, loader, machine
 
 ISAS = (
     "avx512+vnni+f16c+vbmi+bf16+fp16", "avx512", "avx512+vnni+amx", "avx2+f16c", "avx2+avxvnni",
-    "sse4.2", "sse2", "sve256", "neon+dotprod+i8mm+fp16", "neon", "rvv128", "wasm", "generic",
+    "sse4.2", "sse2", "sve256", "neon+dotprod+i8mm+fp16", "neon", "rvv128", "wasm",
+    "wasm-relaxed", "generic",
 )  # fmt: skip
 CPUS = ("", *KNOWN)
 CORES = ("", *filter(None, COSTS))

@@ -305,9 +305,16 @@ def test_armv7_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
     assert "#elif defined(__arm__) && !defined(__ARM_NEON)\n#error" in head
 
 
-def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
-    text = for_another_cpu(winogen, tmp_path, "wasm")
-    wanted = '#if defined(__wasm__) && !defined(__wasm_simd128__)\n#error "compile with -msimd128"'
+@pytest.mark.parametrize(
+    "isa, macro, flags",
+    [
+        ("wasm", "simd128", "-msimd128"),
+        ("wasm-relaxed", "relaxed_simd", "-msimd128 -mrelaxed-simd"),
+    ],
+)
+def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(isa, macro, flags, tmp_path, winogen):
+    text = for_another_cpu(winogen, tmp_path, isa)
+    wanted = f'#if defined(__wasm__) && !defined(__wasm_{macro}__)\n#error "compile with {flags}"'
     assert wanted in text and "#pragma GCC target" not in text
 
 

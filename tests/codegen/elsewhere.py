@@ -50,6 +50,7 @@ ELSEWHERE["wasm"] = Elsewhere(
     archiver="llvm-ar-16",
     needs=("/usr/lib/wasm32-wasi/libc.a", "/usr/bin/wasm-ld-16"),
 )
+ELSEWHERE["wasm-relaxed"] = ELSEWHERE["wasm"]
 
 # No emulator at hand has AVX-512. Its kernels are compiled as C in which every intrinsic is a
 # function (Debian's libsimde-dev): instructions that compilers find by themselves are not tried.

@@ -34,6 +34,7 @@ PRINTS = {
     "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
     "train_low_rank.py": r"^original: 99.*\nranks  4,16, 1.21 and 6.67 .*: 9.*, after .* 9[89]",
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
+    "upscaler_in_a_browser.py": r"^arena [\d,]+ bytes.*: right on .*\nupscaler/index.html\n$",
     "volume_in_patches.py": rf"^8 patches.*{BESIDE}40 voxels a side",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
@@ -43,8 +44,11 @@ NEEDS = {
     "network_for_a_device.py": ("onnx.helper", "onnxruntime"),
     "segment_photograph.py": ("torch",),
     "train_low_rank.py": ("torch",),
+    "upscaler_in_a_browser.py": ("onnx.helper", "onnxruntime"),
     "volume_in_patches.py": ("torch",),
 }
+# What of the system they need.
+FILES = {"upscaler_in_a_browser.py": ("/usr/bin/wasm-ld-16", "/usr/lib/wasm32-wasi/libc.a")}
 SLOW = {
     "accuracy_of_my_layer.py",
     "decode_latents.py",
@@ -53,6 +57,7 @@ SLOW = {
     "segment_photograph.py",
     "threads_and_processes.py",
     "train_low_rank.py",
+    "upscaler_in_a_browser.py",
     "volume_in_patches.py",
     "what_a_plan_says.py",
 }
@@ -107,6 +112,8 @@ def shell(tmp_path):
 def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):
     for module in NEEDS.get(name, ()):
         pytest.importorskip(module)
+    if missing := [path for path in FILES.get(name, ()) if not Path(path).exists()]:
+        pytest.skip(f"needs {' and '.join(missing)}")
     command = re.search(r"^Run: (.+)$", head(name), re.MULTILINE)
     assert command, f"{name}: no line that begins with Run:"
     assert f"examples/{name}" in command[1]

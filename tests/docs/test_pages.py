@@ -7,6 +7,7 @@ What a fenced block means is told by its language:
     ```cpp      the same, if it begins with /* name.cpp */
     ```rust     the same, if it begins with // name.rs
     ```toml     the same, if it begins with # name.toml
+    ```js       the same, called as it begins: // name.mjs
     ```sh       commands, run in the page's folder; a ```text after it is what they print
     ```text     without ```sh before it: a picture made of letters
 """
@@ -29,8 +30,9 @@ from walk.pages import PAGES, ROOT, SLOW, blocks, commands
 from winogen.errors import BuildError
 from winogen.toolchain import find_compiler
 
-LANGUAGES = ("python", "c", "cpp", "rust", "sh", "text", "json", "toml")
-FILES = {"c": "c", "cpp": "cpp", "rust": "rs", "toml": "toml"}  # how their names end
+LANGUAGES = ("python", "c", "cpp", "rust", "sh", "text", "json", "toml", "js")
+# How the names of files end.
+FILES = {"c": "c", "cpp": "cpp", "rust": "rs", "toml": "toml", "js": "mjs"}
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {
@@ -40,7 +42,9 @@ EXTRAS = {
     "opencl": ("pyopencl",),
 }
 # Programs that a machine may lack: without one the rest of a page is left out.
-TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++", "cargo")
+TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++", "cargo", "node")
+# What commands of winogen need besides, that have these words.
+COMPILERS = {"--host web": ("clang-16", "wasm-ld-16")}
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
@@ -59,6 +63,7 @@ SLOW_SHELL = (
     "docs/network.md",
     "docs/standalone.md",
     "docs/tuning.md",
+    "docs/web.md",
     "examples/README.md",
 )
 _STRICT = ("-Wall", "-Wextra", "-Werror")
@@ -103,7 +108,9 @@ def has_extras(text: str) -> bool:
 
 def has_tools(script: str) -> bool:
     """Whether the simulators and the like are installed that a script calls."""
-    return all(shutil.which(tool) for tool in TOOLS if re.search(rf"\b{re.escape(tool)} ", script))
+    named = [tool for tool in TOOLS if re.search(rf"\b{re.escape(tool)} ", script)]
+    named += [tool for words, tools in COMPILERS.items() if words in script for tool in tools]
+    return all(map(shutil.which, named))
 
 
 class Checker(doctest.OutputChecker):
@@ -128,7 +135,7 @@ def test_c_and_shell(page, tmp_path):
     shell = Shell(tmp_path)
     for block in found:
         if block.language != "sh":
-            name = re.match(r"(?:/\*|//|#) (\w+\.(?:[ch]|cpp|rs|toml))(?: \*/)?\n", block.text)
+            name = re.match(r"(?:/\*|//|#) (\w+\.(?:[ch]|cpp|rs|toml|mjs))(?: \*/)?\n", block.text)
             if name is None and block.language != "c":
                 continue
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"

@@ -131,7 +131,7 @@ def test_threads_of_a_network_are_its_caller_s_or_none():
         generate(small(), threads=2)
 
 
-@pytest.mark.parametrize("isa", ["wasm", "rvv128"])
+@pytest.mark.parametrize("isa", ["wasm", "wasm-relaxed", "rvv128"])
 def test_a_network_by_clang_passes_its_own_test(isa, tmp_path, make):
     generate(chain(), isa=isa).write(tmp_path)
     assert make(tmp_path, "test", isa=isa).count(": right") == 1

@@ -9,6 +9,7 @@ from winogen.network import generate
 from winogen.network.reading import loaded, network
 from winogen.network.schedule import schedule
 from winogen.records import TARGETS
+from winogen.records.target import spelled
 from winogen.toolchain import host_targets
 
 
@@ -66,7 +67,8 @@ def dense():
 
 
 NETS = {made.__name__: made for made in (residual, mobile, u_shaped, dense)}
-ISAS = ("avx512", "avx2", "sse2", "generic", "neon", "neon+fp16", "armv7", "rvv128", "wasm")
+ISAS = ("avx512", "avx2", "sse2", "generic", "neon", "neon+fp16", "armv7", "rvv128", "wasm",
+        "wasm-relaxed")  # fmt: skip
 
 
 def test_the_networks_are_wide_enough_for_the_kernels_of_large_ones():
@@ -93,11 +95,11 @@ def test_a_network_is_generated_for_every_target(net, isa):
 def test_a_network_computes_on_every_target(isa, tmp_path, make, seed):
     """One network of them, which changes with the files that were committed."""
     draft = list(NETS.values())[(seed + ISAS.index(isa)) % len(NETS)]
-    name = isa.split("+")[0]
+    name, _ = spelled(isa)
     here = isa in {one.name for one in host_targets()} and isa != "generic"
     if not here and name not in ELSEWHERE:
         pytest.skip(f"nothing here runs {isa}")
-    weights = "const" if isa == "wasm" else "object"
+    weights = "const" if TARGETS[name].family == "wasm" else "object"
     generate(draft(), isa=isa, weights=weights).write(tmp_path)
     text = make(tmp_path, "test", "-O1 -Wshadow", None if here else name)
     assert ": right" in text and "WRONG" not in text

@@ -24,6 +24,7 @@ from winogen.cli.generate_engine import generate_engine
 from winogen.cli.options import integers
 from winogen.codegen.hosts import HOSTS
 from winogen.errors import InvalidValue
+from winogen.network.hosts import HOSTS as NETWORK_HOSTS
 from winogen.records import TARGETS
 from winogen.records.target import LEVELS, MICROCONTROLLERS
 
@@ -136,9 +137,11 @@ def generate(
     ),
     host: str = typer.Option(
         None,
-        metavar="|".join(HOSTS),
+        metavar="|".join((*HOSTS, *NETWORK_HOSTS)),
         help="Whose program calls a layer: "
-        + "; ".join(f"{one.name}, {one.means}" for one in HOSTS.values())
+        + "; ".join(
+            f"{one.name}, {one.means}" for one in (*HOSTS.values(), *NETWORK_HOSTS.values())
+        )
         + " (default: c).",
     ),
     engine: str = typer.Option(
@@ -166,8 +169,9 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with
-    c++ or rust: within a safe wrapper, in parts for any threads.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with c++ or
+    rust: within a safe wrapper, in parts for any threads; with web: a network as WebAssembly and a
+    module that loads it.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -178,8 +182,14 @@ def generate(
     bytes_ = {"x": x, "y": y}
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "name": name})
     others |= _given({"threads": _threads(threads)})
-    if host is not None and arguments.choice("host", host, tuple(HOSTS)) != "c":
-        others["host"] = host
+    if host is not None:
+        known = ("c", *NETWORK_HOSTS) if model is not None else tuple(HOSTS)
+        elsewhere = {*HOSTS, *NETWORK_HOSTS} - {*known}
+        if host in elsewhere:
+            wanted = "without a model" if model is not None else _MODEL
+            raise InvalidValue(f"--host: got {host!r}; allowed: only {wanted}")
+        if arguments.choice("host", host, known) != "c":
+            others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
@@ -249,7 +259,7 @@ _BACKENDS = "c", *_DEVICES, "verilog"
 _MODEL = "with a model"
 # What of a layer's options a network has, too.
 _READ = ("tolerance", "algorithm", "workspace_limit", "filter_dtype")
-_BOTH = ("isa", "name", "threads", *_READ)
+_BOTH = ("isa", "name", "threads", "host", *_READ)
 
 
 def _generate_network(

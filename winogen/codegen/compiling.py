@@ -16,12 +16,14 @@ _ALONE = "with `cc -O3 -c`."  # where threads are the caller's
 _BARE = "with `arm-none-eabi-gcc -O3 {0} -c`."
 
 _LENGTH = "sve-vector-bits="
-# By family: how compilers name its CPUs, and whether they lack instructions. Files of these may be
-# compiled elsewhere, too, to pack weights, so that instructions are missed on these CPUs alone.
+# By the instruction set: how compilers name its CPUs, and whether they lack instructions. Files of
+# these may be compiled elsewhere, too, to pack weights, so that instructions are missed on these
+# CPUs alone.
 _ONLY_THERE = {
-    "arm32": ("__arm__", "!defined(__ARM_NEON)"),
-    "riscv": ("__riscv", "!defined(__riscv_vector)"),
+    "armv7": ("__arm__", "!defined(__ARM_NEON)"),
+    "rvv128": ("__riscv", "!defined(__riscv_vector)"),
     "wasm": ("__wasm__", "!defined(__wasm_simd128__)"),
+    "wasm-relaxed": ("__wasm__", "!defined(__wasm_relaxed_simd__)"),
 }
 # By the instruction set: what compilers cannot make a file of, and what to do there.
 _REFUSED = {
@@ -46,8 +48,8 @@ def spelled_target(target: Target) -> dict[str, Any]:
     features = [flag.removeprefix("-m") for flag in target.flags if flag.startswith("-m")]
     sized = any(name.startswith(_LENGTH) for name in features)
     only, missing = "", _continued(" || ".join(_lacks(features)))
-    if target.family in _ONLY_THERE:
-        cpu, missing = _ONLY_THERE[target.family]
+    if target.name in _ONLY_THERE:
+        cpu, missing = _ONLY_THERE[target.name]
         only = f"defined({cpu}) && "
     elif sized:
         only, missing = "defined(__aarch64__) && ", f"({missing})"

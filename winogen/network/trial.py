@@ -87,10 +87,10 @@ class Program:
         """
         with TemporaryDirectory(prefix="winogen-") as name:
             folder = Path(name)
-            for file, data in self.contents.items():
-                (folder / file).write_bytes(data)
+            self.write(folder)
             (folder / "trial.c").write_text(self._source())
-            program = runner.compiled(folder, [*self._sources(), "trial.c"])
+            objects = runner.objects(folder, [*self.sources, "trial.c"])
+            program = runner.linked(folder, objects, "trial")
             with open(folder / "inputs.bin", "wb") as given:
                 for feed in feeds:
                     for one in self.inputs:
@@ -99,7 +99,14 @@ class Program:
             data = (folder / "outputs.bin").read_bytes()
         return self._split(data, len(feeds))
 
-    def _sources(self) -> list[str]:
+    def write(self, folder: Path) -> None:
+        """Write all files into a folder."""
+        for file, data in self.contents.items():
+            (folder / file).write_bytes(data)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of what is compiled, but for the network's own test."""
         own = f"{self.name}_test.c"
         return [file for file in self.contents if file.endswith((".c", ".S")) and file != own]
 
@@ -167,25 +174,29 @@ class Runner(NamedTuple):
     linking: tuple[str, ...]
     words: tuple[str, ...]  # before a program; none where this CPU runs it
     how: str  # in words
+    level: tuple[str, ...] = _FLAGS  # how well it is compiled
 
     @property
     def is_emulated(self) -> bool:
         """Whether programs take many times as long as on their CPU."""
         return bool(self.words)
 
-    def compiled(self, folder: Path, sources: Sequence[str]) -> Path:
-        """Return the program of these sources in a folder; raises VerificationError."""
+    def objects(self, folder: Path, sources: Sequence[str]) -> list[str]:
+        """Return the names of the objects of these sources in a folder; raises CompileFailed."""
 
         def compiled(source: str) -> str:
-            words = [*self.compiler, *_FLAGS, *self.flags, "-c", source, "-o", f"{source}.o"]
+            words = [*self.compiler, *self.level, *self.flags, "-c", source, "-o", f"{source}.o"]
             self._succeed(words, folder)
             return f"{source}.o"
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            objects = list(pool.map(compiled, sources))
-        program = folder / "trial"
-        words = [*self.compiler, *objects, *self.flags, *self.linking, "-lm", "-o", str(program)]
-        self._succeed(words, folder)
+            return list(pool.map(compiled, sources))
+
+    def linked(self, folder: Path, objects: Sequence[str], name: str, *more: str) -> Path:
+        """Return the program of these objects; ``more``: flags. Raises CompileFailed."""
+        program = folder / name
+        flags = (*self.flags, *self.linking, *more)
+        self._succeed([*self.compiler, *objects, *flags, "-lm", "-o", str(program)], folder)
         return program
 
     def _succeed(self, words: list[str], folder: Path) -> None:

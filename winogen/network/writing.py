@@ -25,6 +25,7 @@ from winogen.network.bytes_testing import is_optimized
 from winogen.network.bytes_writing import ByteWriter
 from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
+from winogen.network.hosts import HOSTS
 from winogen.network.reading import Network, loaded, network
 from winogen.network.schedule import Schedule, schedule
 from winogen.network.suspects import first_wrong
@@ -89,13 +90,14 @@ def generate(
     name: str | None = None,
     isa: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    weights: str = "const",
+    weights: str | None = None,
     tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
     flash_limit: int | None = None,
     threads: Any = None,
+    host: str = "c",
     check: bool = True,
     command: str = "winogen.network.generate",
 ) -> Files:
@@ -106,7 +108,7 @@ def generate(
     ``isa``: an instruction set of `TARGETS` with its extensions, or a microcontroller, by default
     this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
-    ``weights``: one of `WEIGHTS`. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
+    ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
     layer of floats, as in `conv2d`.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.
@@ -115,6 +117,8 @@ def generate(
     find room. None: all are direct, whose constants are smallest.
     ``threads``: None for a network on one thread; "caller", or "caller:N" for about N of them: of
     a network of float32, each thread of the caller runs a part of every step.
+    ``host``: "c" for a folder of C, or one of `winogen.network.hosts.HOSTS`, which chooses its own
+    instruction sets and where weights are: "web" for a module that browsers and node load.
     ``check``: whether the C is compiled and runs beside the model, in onnxruntime, before it is
     returned: on this CPU if it has the instructions, else where an emulator and its compiler are,
     else as the same network for any CPU. `Files.comparison` says which it was, and why none was
@@ -123,7 +127,7 @@ def generate(
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
     InvalidType, InvalidValue that names each node that is not generated, Unsupported, BuildError:
-    packing the filters takes a compiler, or kernels at hand; and VerificationError if the C
+    packing the filters takes a compiler, or kernels at hand, and a host a compiler of its own; and VerificationError if the C
     computes anything but the model.
     """
     for what, text in (("isa", isa), ("command", command)):
@@ -132,15 +136,17 @@ def generate(
     if name is None:
         name = name_after(model_or_path) if isinstance(model_or_path, (str, Path)) else "net"
     check_name(f"{check_name(name, _LONGEST)}_00")
-    arguments.choice("weights", weights, WEIGHTS)
-    target = host_target() if isa is None else arguments.target(isa)
+    arguments.choice("host", host, ("c", *HOSTS))
+    if weights is not None:
+        arguments.choice("weights", weights, WEIGHTS)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if filter_dtype is not None:
         arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
         arguments.whole("flash_limit", flash_limit, 1, "None or a number of bytes")
-    cut, shared = whose(threads)
+    row = HOSTS.get(host)
+    cut, shared = whose(row.threads if row is not None and threads is None else threads)
     if threads is not None and not shared:
         raise InvalidValue(f"threads: got {threads!r} with a model; allowed: None, or {CALLER!r}")
     if type(check) is not bool:
@@ -154,9 +160,20 @@ def generate(
     }
     proto = load(model_or_path)
     model = loaded(proto, input_shapes)
-    written = partial(_written, name, weights, floats, flash_limit, command)
+    if row is None:
+        targets = [host_target() if isa is None else arguments.target(isa)]
+        where, build = weights or WEIGHTS[0], None
+    else:
+        row.check(isa, weights, is_quantized(model))
+        targets, where, build = row.own_targets, row.weights, row.open()
+    written = partial(_written, name, where, floats, flash_limit, command)
     with working("planning the network and packing its weights"):
-        made = written(target, model)
+        all_made = [written(target, model) for target in targets]
+    made, target = all_made[-1], targets[-1]
+    if build is not None:
+        with working(f"compiling the network for {host}"):
+            contents = build(name, [one.program for one in all_made], command)
+        made = made._replace(files=replace(made.files, contents=contents))
     if not check:
         return replace(made.files, comparison="not compared with the model")
     with working("comparing the network with its model"):

@@ -330,6 +330,17 @@ TARGETS: dict[str, Target] = {
             reported=frozenset({"simd128"}),
             includes="generic",
         ),
+        # The same with multiply-adds that round once or twice, as the engine likes: bounds are those
+        # of rounding twice.
+        Target(
+            *("wasm-relaxed", 16, 16, ("-msimd128", "-mrelaxed-simd")),
+            dots="dot_i16x8",
+            flushes=False,
+            shuffles=True,
+            family="wasm",
+            reported=frozenset({"relaxed_simd"}),
+            includes="wasm",
+        ),
         Target("generic", 16, 16, ()),
     )
 }
@@ -362,15 +373,18 @@ MICROCONTROLLERS: dict[str, tuple[str, ...]] = {
 def spelled(text: str) -> tuple[str, str]:
     """Return the name of a target and the changes that `Target.adjusted` takes.
 
-    ``text`` begins with the name of a target, or of one of the `LEVELS`.
+    ``text`` begins with the name of a target, which may have a hyphen, or of one of the `LEVELS`.
 
     >>> spelled("avx512+vnni")
     ('avx512', '+vnni')
     >>> spelled("x86-64-v3-f16c")
     ('avx2', '+f16c-f16c')
+    >>> spelled("wasm-relaxed")
+    ('wasm-relaxed', '')
     """
     for level, meant in LEVELS.items():
         if re.match(f"{level}([+-]|$)", text):
             text = meant + text[len(level) :]
-    name = re.split("[+-]", text, maxsplit=1)[0]
+    hyphened = (name for name in TARGETS if "-" in name and re.match(f"{name}([+-]|$)", text))
+    name = next(hyphened, re.split("[+-]", text, maxsplit=1)[0])
     return name, text[len(name) :]
