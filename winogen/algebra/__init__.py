@@ -6,6 +6,7 @@ from winogen.algebra.circle import default_moduli
 from winogen.algebra.cooktoom import cook_toom
 from winogen.algebra.crt import winograd
 from winogen.algebra.decomposition import Decomposition
+from winogen.algebra.iterated import iterate
 from winogen.algebra.join import JoinedAlgorithm, join
 from winogen.algebra.maps import (
     BilinearMap,
@@ -40,6 +41,7 @@ __all__ = [
     "cyclic_convolution",
     "default_moduli",
     "default_points",
+    "iterate",
     "join",
     "known",
     "matrix_product",

@@ -16,8 +16,9 @@ from winogen.codegen.naming import derive_command, digest_name
 from winogen.codegen.shipped import entry_made_of, entry_name, entry_of, from_catalog, is_shipped
 from winogen.codegen.transform import Transform, check_programs, transform_of
 from winogen.errors import InvalidType, InvalidValue
+from winogen.program.iterated import programs_of
 from winogen.program.kinds import KINDS
-from winogen.program.summation import PROGRAM, check_order, shorten
+from winogen.program.summation import PROGRAM, check_order
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -106,7 +107,7 @@ def _searched(
         short = shortest_transforms(algorithm)
         algorithm, programs = short.algorithm, short.programs
     else:
-        programs = shorten(algorithm.matrices, order)
+        programs = programs_of(algorithm, order)
     name = name or digest_name(algorithm) + ("" if order == PROGRAM else f"_{order}")
     data = algorithm.to_dict()
     ops = {kind: programs[kind].counts().to_dict() for kind in KINDS}
