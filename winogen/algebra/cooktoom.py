@@ -10,14 +10,13 @@ from winogen.algebra.circle import MODULI_FROM, default_moduli
 from winogen.algebra.crt import from_moduli, linear_moduli, winograd
 from winogen.algebra.iterated import iterate, iterated_points, split
 from winogen.algebra.points import (
-    ITERATED,
     check_points,
     check_size,
     default_points,
     parse_points,
 )
 from winogen.algebra.scalar import matrix
-from winogen.records.points import WITHIN
+from winogen.records.points import ITERATED, WITHIN
 
 if TYPE_CHECKING:
     from winogen.typing import Exact

@@ -60,6 +60,12 @@ class Sizes(NamedTuple):
         """Whether rows of outputs leave no gap between them."""
         return self.outer_m == 1 or self.inner_m >= self.inner_r
 
+    @property
+    def short(self) -> bool:
+        """Whether both parts have so few points that default ones keep enough digits."""
+        across, along = self.outer_m + self.outer_r - 1, self.inner_m + self.inner_r - 1
+        return along <= LARGEST_PART and (self.outer_m == 1 or across <= LARGEST_PART)
+
     def output(self, i: int) -> tuple[int, int]:
         """The row and the place in it that have output i; of the rows that do, the last."""
         row = min(i // self.inner_r, self.outer_m - 1)
@@ -193,10 +199,9 @@ def iterated_points(m: int, r: int) -> tuple[Point, ...]:
     1/3 -1/3 5/4 -5/4 inf ; 1/3 -1/3 5/4 -5/4 inf
     """
     for sizes in all_sizes(m, r):
-        ends = (sizes.outer_m, sizes.outer_r), (sizes.inner_m, sizes.inner_r)
-        if all(min(pair) == 1 or sum(pair) - 1 <= LARGEST_PART for pair in ends):
-            outer = () if sizes.outer_m == 1 else default_points(*ends[0]).points
-            return (*outer, WITHIN, *default_points(*ends[1]).points)
+        if sizes.short:
+            outer = () if sizes.outer_m == 1 else default_points(*sizes[:2]).points
+            return (*outer, WITHIN, *default_points(*sizes[2:]).points)
     raise InvalidValue(
         f"points: got 'iterated' for F({shown(m)},{shown(r)}); allowed: r with a factor, and so "
         f"few outputs that either algorithm has at most {LARGEST_PART} points"

@@ -13,10 +13,9 @@ from winogen.algebra.parse import split_list
 from winogen.algebra.scalar import Scalar, as_scalar
 from winogen.algebra.size import check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records.points import WITHIN
+from winogen.records.points import ITERATED, WITHIN
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
-ITERATED = "iterated"  # default points of two such algorithms, whatever m and r are
 LARGEST_STRIDE = 1000
 Point: TypeAlias = Scalar | str  # the only texts among them are INFINITY, WITHIN and ITERATED
 

@@ -226,13 +226,22 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
     """({kind: Program}, what `textbook.search` says of their lengths): shipped, kept or found."""
     from winogen.codegen import textbook
     from winogen.program.iterated import parts, programs_of
-    from winogen.progress import counting
+    from winogen.progress import counting, working
 
     if order != "program":
         return programs_of(algorithm, order), None
-    if parts(algorithm) is not None:  # nothing is searched for but the parts' own
-        return programs_of(algorithm), None
     key = textbook.digest(algorithm)
+    if (found := parts(algorithm)) is not None:
+        _, outer, inner = found
+
+        def compose() -> dict[str, Any]:
+            with working(f"searching for short programs of F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"):
+                return {kind: one.to_json() for kind, one in programs_of(algorithm).items()}
+
+        def read(data: dict[str, Any]) -> Programs:
+            return textbook.checked(algorithm, {kind: {"program": data[kind]} for kind in data})
+
+        return _keeper()(["composed", key], compose, read), None
 
     def search() -> Stages:
         with counting(f"searching for short programs of F({algorithm.m}, {algorithm.r})") as step:

@@ -19,6 +19,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.program.iterated import programs_of
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order
+from winogen.records.points import ITERATED
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -200,6 +201,8 @@ def derive(
         return algebra.winograd(m, r, moduli), "given by the caller"
     algorithm = algebra.cook_toom(m, r, points)
     if points is not None:
+        if algebra.parse_points(points) == (ITERATED,):
+            return algorithm, "default points of two algorithms, the second within the first"
         return algorithm, "given by the caller"
     if algorithm.moduli:
         return algorithm, DEFAULT_MODULI

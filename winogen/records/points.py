@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 WITHIN = ";"  # between the points of an algorithm and of the one that is iterated within it
+ITERATED = "iterated"  # default points of two such algorithms, whatever m and r are
 
 
 def in_one_line(items: Iterable[object], comma: str = ", ") -> str:
@@ -41,6 +42,11 @@ class Points:
     def text(self) -> str:
         """All of them in one line."""
         return in_one_line(self.items)
+
+    @property
+    def iterated(self) -> bool:
+        """Whether it is of two algorithms, whose products are more than m + r - 1."""
+        return self.kind == "points" and (WITHIN in self.items or self.items == (ITERATED,))
 
     @property
     def tag(self) -> str:
