@@ -21,6 +21,7 @@ from winogen.algebra.maps import (
 from winogen.algebra.nest import BilinearAlgorithm2D, nest
 from winogen.algebra.points import INFINITY, PointSet, default_points, parse_points
 from winogen.algebra.reading import known, read_file
+from winogen.algebra.recursion import recurse
 from winogen.algebra.scalar import Algebraic, as_scalar
 from winogen.algebra.strided import strided, strided_parts
 
@@ -50,6 +51,7 @@ __all__ = [
     "polynomial_product",
     "product_modulo",
     "read_file",
+    "recurse",
     "strided",
     "strided_parts",
     "winograd",

@@ -35,8 +35,14 @@ def _circle(m: int, r: int, height: int, settings: dict, start: int) -> Iterator
 
 
 def _fourier(m: int, r: int, height: int, settings: dict, start: int) -> Iterator[Candidate]:
-    if m + r - 1 <= MOST_FOURIER:
-        yield Candidate(m, r, moduli=(FOURIER,))
+    candidate = Candidate(m, r, moduli=(FOURIER,))
+    try:
+        candidate.algorithm  # noqa: B018, which is made here and kept
+    except InvalidValue as error:  # cosines of some n lie in fields of too high a degree
+        raise InvalidValue(
+            f"families: got fourier for F({m},{r}); allowed: without it, as {error}"
+        ) from None
+    yield candidate
 
 
 def _iterated(m: int, r: int, height: int, settings: dict, start: int) -> Iterator[Candidate]:
