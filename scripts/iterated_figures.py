@@ -87,7 +87,9 @@ def line(taps: int, name: str, algorithm: BilinearAlgorithm | None) -> list[str]
     return [str(taps), name, products, counts, f"{expected:.1e}", f"{measured:.1e}"]
 
 
-def times(taps: int, kernels: dict[str, dict[str, Any]], asked: argparse.Namespace) -> dict[str, list[str]]:
+def times(
+    taps: int, kernels: dict[str, dict[str, Any]], asked: argparse.Namespace
+) -> dict[str, list[str]]:
     """{name: [model ms, measured ms, error of the layer]}: the medians of calls in turns."""
     draw = np.random.default_rng(taps)
     channels = asked.channels
@@ -114,11 +116,15 @@ def times(taps: int, kernels: dict[str, dict[str, Any]], asked: argparse.Namespa
 
 def passes(taps: int, repeats: int) -> list[list[str]]:
     """A kernel of taps x taps that is a column times a row, on a picture: lines of its ways."""
-    bell = np.exp(-np.linspace(-2, 2, taps) ** 2)
+    bell = np.exp(-(np.linspace(-2, 2, taps) ** 2))
     blur = (np.outer(bell, bell) / bell.sum() ** 2).astype(np.float32)[None, None]
     picture = np.random.default_rng(0).random((1, 1, 270, 480), np.float32)
     exact = winogen.conv2d(picture.astype(np.float64), blur.astype(np.float64), algorithm="direct")
-    ways = {"two passes": {}, "definition": {"algorithm": "direct"}, "Fourier": {"algorithm": "fft"}}
+    ways = {
+        "two passes": {},
+        "definition": {"algorithm": "direct"},
+        "Fourier": {"algorithm": "fft"},
+    }
     made = {name: winogen.Conv2d(blur, threads=1, **options) for name, options in ways.items()}
     seconds: dict[str, list[float]] = {name: [] for name in made}
     for _ in range(repeats):

@@ -79,4 +79,3 @@ def test_products_per_output(r):
 
     for m, printed in enumerate(PRINTED[r], 1):
         assert (cook_toom(m, r).products / m) ** 2 == pytest.approx(printed, abs=0.006)
-

@@ -125,7 +125,9 @@ def iterate(outer: BilinearAlgorithm, inner: BilinearAlgorithm) -> BilinearAlgor
     )
 
 
-def split(m: int, r: int, points: tuple[Point, ...]) -> tuple[Sizes, tuple[Point, ...], tuple[Point, ...]]:
+def split(
+    m: int, r: int, points: tuple[Point, ...]
+) -> tuple[Sizes, tuple[Point, ...], tuple[Point, ...]]:
     """Return the sizes of both algorithms, the points of the outer one, those of the inner one.
 
     The numbers of points say the sizes: with a of the outer and b of the inner algorithm
@@ -178,7 +180,9 @@ def all_sizes(m: int, r: int) -> Iterator[Sizes]:
         if r % step == 0
         for rows in range(1, max(1, m // step) + 1)
     ]
-    largest = {sizes: max(sizes.outer_m + sizes.outer_r, sizes.inner_m + sizes.inner_r) for sizes in found}
+    largest = {
+        sizes: max(sizes.outer_m + sizes.outer_r, sizes.inner_m + sizes.inner_r) for sizes in found
+    }
     yield from sorted(
         (sizes for sizes in found if sizes.fits),
         key=lambda sizes: (sizes.products, largest[sizes], sizes),
@@ -217,5 +221,3 @@ def _overlapping(
         for v, y in enumerate(along):
             row[step * u + v] += x * y
     return tuple(row)
-
-

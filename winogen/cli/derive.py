@@ -235,7 +235,9 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
         _, outer, inner = found
 
         def compose() -> dict[str, Any]:
-            with working(f"searching for short programs of F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"):
+            with working(
+                f"searching for short programs of F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
+            ):
                 return {kind: one.to_json() for kind, one in programs_of(algorithm).items()}
 
         def read(data: dict[str, Any]) -> Programs:

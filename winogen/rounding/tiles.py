@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program import Program, pairs
+from winogen.program import Program, iterated, pairs
 from winogen.program.kinds import KINDS
-from winogen.program import iterated
 from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
 from winogen.rounding.stages import Stages
