@@ -45,7 +45,7 @@ def search(
         "pairs",
         metavar="NAMES",
         help="Kinds of points: pairs (±a), reciprocal (±a, ±1/a), free, algebraic (±sqrt q), "
-        "quadratic (one modulus of degree 2), quadratics (two or three); whole: iterated (two short "
+        "quadratic (one modulus of degree 2), quadratics (two or three); iterated (two short "
         "algorithms, one within the other), circle (from points to Fourier), fourier; several with "
         "commas.",
     ),
