@@ -1,9 +1,9 @@
 """Long filters along one axis, by two short algorithms and by what else there is.
 
-    python scripts/iterated_figures.py [--taps 9,15,25] [--channels 32] [--length 4096] [--repeats 15]
+    python scripts/iterated_figures.py [--taps 9,15,25] [--channels 32] [--length 4096]
 
 Prints for each number of taps a line per algorithm: products of each output, instructions of the
-transforms, the error of one tile in 1D that is estimated, and that which is measured (mean |error| of
+transforms, the error of one tile in 1D, estimated and measured (mean |error| of
 numbers uniform in (-1, 1), float32), then the milliseconds of a layer of one row, predicted and
 measured, all in turns. Where an algorithm has no kernel, its time is a dash.
 """
@@ -26,7 +26,8 @@ from winogen.numerics import Direct, estimate, measure
 from winogen.program.iterated import programs_of
 
 HEADER = [
-    "taps", "algorithm", "products", "instructions", "estimated", "measured", "model ms", "ms", "error"
+    "taps", "algorithm", "products", "instructions", "estimated", "measured", "model ms", "ms",
+    "error",
 ]  # fmt: skip
 
 

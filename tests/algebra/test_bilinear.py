@@ -199,8 +199,8 @@ def test_rational_work_needs_no_sympy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# What Maji's thesis prints in section 4.4 and after, by what an audit of the text says of each: (4.36)
-# is B^T of F(4, 3) in {0, ±1, ±2, inf} with -1 for 1 in column 5 of rows 2 and 3.
+# What Maji's thesis prints in section 4.4 and after, by what an audit says of each: (4.36) is
+# B^T of F(4, 3) in {0, ±1, ±2, inf} with -1 for 1 in column 5 of rows 2 and 3.
 _WORKED = "0, 1, -1, 2, -2, inf"
 
 

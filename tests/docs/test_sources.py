@@ -1,4 +1,4 @@
-"""The page of the sources: every row has a place that exists, or a sentence; Maji's Tables 4.3, 4.4."""
+"""The page of the sources: rows have places that exist, or a sentence; Maji's Tables 4.3, 4.4."""
 
 import importlib
 import re

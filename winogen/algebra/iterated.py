@@ -1,4 +1,4 @@
-"""One short algorithm within another along the same axis: F(m, r_o r_i) of F(m_o, r_o), F(m_i, r_i).
+"""One short algorithm within another along one axis: F(m, r_o r_i) of F(m_o, r_o), F(m_i, r_i).
 
 With s = r_i every tap is k = s a + b and every output i = s p + q, and so
 

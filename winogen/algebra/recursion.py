@@ -20,10 +20,10 @@ _Sizes = tuple[int, int, int]
 
 
 def recurse(outer: Decomposition, inner: Decomposition) -> Decomposition:
-    """Return the product of larger matrices: ``outer`` of blocks, each product of them by ``inner``.
+    """Return the product of larger matrices: ``outer`` of blocks, their products by ``inner``.
 
-    Outer matrices of n x m and m x p blocks, inner ones of n' x m' and m' x p' numbers make those of
-    n n' x m m' and m m' x p p' numbers, row by row.
+    Outer matrices of n x m and m x p blocks, inner ones of n' x m' and m' x p' numbers make those
+    of n n' x m m' and m m' x p p' numbers, row by row.
 
     Raises
     ------

@@ -238,7 +238,8 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
             with working(
                 f"searching for short programs of F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
             ):
-                return {kind: one.to_json() for kind, one in programs_of(algorithm).items()}
+                found = programs_of(algorithm)
+                return {kind: one.to_json() for kind, one in found.items()}
 
         def read(data: dict[str, Any]) -> Programs:
             return textbook.checked(algorithm, {kind: {"program": data[kind]} for kind in data})
