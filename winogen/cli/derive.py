@@ -235,11 +235,10 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
         _, outer, inner = found
 
         def compose() -> dict[str, Any]:
-            with working(
-                f"searching for short programs of F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
-            ):
-                found = programs_of(algorithm)
-                return {kind: one.to_json() for kind, one in found.items()}
+            names = f"F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
+            with working(f"searching for short programs of {names}"):
+                made = programs_of(algorithm)
+                return {kind: one.to_json() for kind, one in made.items()}
 
         def read(data: dict[str, Any]) -> Programs:
             return textbook.checked(algorithm, {kind: {"program": data[kind]} for kind in data})
