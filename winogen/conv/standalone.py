@@ -21,6 +21,7 @@ from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.program.summation import PROGRAM
 from winogen.records import ARRAY_TYPES, Machine
+from winogen.records.points import in_one_line
 from winogen.toolchain import host_target
 
 
@@ -190,7 +191,7 @@ def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
         for (axis, transform), transformed in zip(sides[-layer.rank :], along):
             if not transformed:
                 continue
-            made_of = f"points {', '.join(transform.points)}"
+            made_of = f"points {in_one_line(transform.points)}"
             if transform.stride > 1:
                 made_of = f"stride {transform.stride}, {transform.source}"
             if transform.moduli:

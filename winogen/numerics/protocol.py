@@ -19,6 +19,7 @@ from winogen.errors import InvalidValue
 from winogen.numerics.samples import Samples
 from winogen.numerics.watched import Watched
 from winogen.records import Precision
+from winogen.records.points import in_one_line
 from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
 from winogen.rounding.formats import Arithmetic
 from winogen.rounding.stages import Stages
@@ -299,6 +300,6 @@ def _text(algorithm: Any) -> str:
     moduli = getattr(algorithm, "moduli", None)
     if points or moduli:
         kind = "moduli" if moduli else "points"
-        values = ", ".join(map(str, moduli or points or ()))
+        values = in_one_line(moduli or points or ())
         return f"F({algorithm.m},{algorithm.r}) {kind} {values}"
     return str(algorithm)

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+WITHIN = ";"  # between the points of an algorithm and of the one that is iterated within it
+ITERATED = "iterated"  # default points of two such algorithms, whatever m and r are
+
+
+def in_one_line(items: Iterable[object], comma: str = ", ") -> str:
+    """Return points or moduli as text, as they are read, too.
+
+    >>> in_one_line(["0", "1", "inf", ";", "0", "1", "-1", "inf"])
+    '0, 1, inf; 0, 1, -1, inf'
+    """
+    lists: list[list[str]] = [[]]
+    for item in map(str, items):
+        if item == WITHIN:
+            lists.append([])
+        else:
+            lists[-1].append(item)
+    return f"{WITHIN}{comma[1:]}".join(map(comma.join, lists))
 
 
 @dataclass(frozen=True)
@@ -22,7 +41,12 @@ class Points:
     @property
     def text(self) -> str:
         """All of them in one line."""
-        return ", ".join(self.items)
+        return in_one_line(self.items)
+
+    @property
+    def iterated(self) -> bool:
+        """Whether it is of two algorithms, whose products are more than m + r - 1."""
+        return self.kind == "points" and (WITHIN in self.items or self.items == (ITERATED,))
 
     @property
     def tag(self) -> str:
