@@ -231,8 +231,8 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
     if order != "program":
         return programs_of(algorithm, order), None
     key = textbook.digest(algorithm)
-    if (found := parts(algorithm)) is not None:
-        _, outer, inner = found
+    if (split := parts(algorithm)) is not None:
+        _, outer, inner = split
 
         def compose() -> dict[str, Any]:
             names = f"F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"

@@ -140,7 +140,11 @@ def generate(
         metavar="|".join((*HOSTS, *NETWORK_HOSTS)),
         help="Whose program calls a layer: "
         + "; ".join(
-            f"{one.name}, {one.means}" for one in (*HOSTS.values(), *NETWORK_HOSTS.values())
+            f"{name}, {means}"
+            for name, means in (
+                *((one.name, one.means) for one in HOSTS.values()),
+                *((one.name, one.means) for one in NETWORK_HOSTS.values()),
+            )
         )
         + " (default: c).",
     ),

@@ -81,7 +81,7 @@ class WebBuilder:
     def __call__(self, name: str, programs: Sequence[Program], command: str) -> dict[str, bytes]:
         """Return all files by name; raises CompileFailed.
 
-        ``programs``: the network for `wasm` and for `wasm-relaxed`, in parts, with weights in files.
+        ``programs``: the network for `wasm` and `wasm-relaxed`, in parts, with weights in files.
         """
         one = programs[0]
         arrays = (*one.inputs, *one.outputs)

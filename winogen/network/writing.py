@@ -107,9 +107,8 @@ def generate(
     prefix of files and functions, by default the name of the model's file, and "net" of a proto.
     ``isa``: an instruction set of `TARGETS` with its extensions, or a microcontroller, by default
     this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
-    batch is 1.
-    ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer of floats, as in `conv2d`.
+    batch is 1. ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``,
+    ``workspace_limit``: of every layer of floats, as in `conv2d`.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
@@ -127,8 +126,8 @@ def generate(
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
     InvalidType, InvalidValue that names each node that is not generated, Unsupported, BuildError:
-    packing the filters takes a compiler, or kernels at hand, and a host a compiler of its own; and VerificationError if the C
-    computes anything but the model.
+    packing the filters takes a compiler, or kernels at hand, and a host a compiler of its own; and
+    VerificationError if the C computes anything but the model.
     """
     for what, text in (("isa", isa), ("command", command)):
         if not isinstance(text, (str, NoneType)):
