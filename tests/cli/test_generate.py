@@ -307,7 +307,10 @@ def test_armv7_asks_for_what_it_needs_on_that_cpu_alone(tmp_path, winogen):
 
 @pytest.mark.parametrize(
     "isa, macro, flags",
-    [("wasm", "simd128", "-msimd128"), ("wasm-relaxed", "relaxed_simd", "-msimd128 -mrelaxed-simd")],
+    [
+        ("wasm", "simd128", "-msimd128"),
+        ("wasm-relaxed", "relaxed_simd", "-msimd128 -mrelaxed-simd"),
+    ],
 )
 def test_wasm_asks_for_what_it_needs_on_that_cpu_alone(isa, macro, flags, tmp_path, winogen):
     text = for_another_cpu(winogen, tmp_path, isa)

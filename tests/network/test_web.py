@@ -240,8 +240,14 @@ def test_mistakes_are_named(folder, script, said):
     "damage, said",
     [
         (lambda folder: (folder / "net_worker.js").unlink(), "net_worker.js: no worker: "),
-        (lambda folder: (folder / "net_worker.js").write_text("oops("), "net_worker.js: no worker: "),
-        (lambda folder: flip(folder / "net_weights.bin"), "net_weights.bin: damaged, or of another"),
+        (
+            lambda folder: (folder / "net_worker.js").write_text("oops("),
+            "net_worker.js: no worker: ",
+        ),
+        (
+            lambda folder: flip(folder / "net_weights.bin"),
+            "net_weights.bin: damaged, or of another",
+        ),
         (lambda folder: (folder / "net_weights.bin").unlink(), "net_weights.bin"),
     ],
 )
@@ -264,7 +270,7 @@ def test_what_the_host_chooses_itself_is_refused():
         (what,) = given
         with pytest.raises(InvalidValue, match=f"^{what}: got .* allowed: None with host 'web'"):
             generate(chain(), host="web", **given)
-    with pytest.raises(InvalidValue, match="^host: got 'ggml'; allowed: \"c\", \"web\""):
+    with pytest.raises(InvalidValue, match='^host: got \'ggml\'; allowed: "c", "web"'):
         generate(chain(), host="ggml")
     with pytest.raises(InvalidValue, match="^threads: got 2 with a model"):
         generate(chain(), host="web", threads=2)

@@ -127,8 +127,8 @@ def generate(
 
     Nothing is written until all is there. Raises MissingPackage without the extra `onnx`,
     InvalidType, InvalidValue that names each node that is not generated, Unsupported, BuildError:
-    packing the filters takes a compiler, or kernels at hand, and a host a compiler of its own; and VerificationError if the C
-    computes anything but the model.
+    packing the filters takes a compiler, or kernels at hand, and a host a compiler of its own; and
+    VerificationError if the C computes anything but the model.
     """
     for what, text in (("isa", isa), ("command", command)):
         if not isinstance(text, (str, NoneType)):
