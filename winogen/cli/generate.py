@@ -139,13 +139,9 @@ def generate(
         None,
         metavar="|".join((*HOSTS, *NETWORK_HOSTS)),
         help="Whose program calls a layer: "
-        + "; ".join(
-            f"{name}, {means}"
-            for name, means in (
-                *((one.name, one.means) for one in HOSTS.values()),
-                *((one.name, one.means) for one in NETWORK_HOSTS.values()),
-            )
-        )
+        + "; ".join(f"{one.name}, {one.means}" for one in HOSTS.values())
+        + "; or a network: "
+        + "; ".join(f"{one.name}, {one.means}" for one in NETWORK_HOSTS.values())
         + " (default: c).",
     ),
     engine: str = typer.Option(

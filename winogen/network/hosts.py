@@ -67,7 +67,7 @@ HOSTS: Mapping[str, NetworkHost] = {
     for host in (
         NetworkHost(
             "web",
-            "a network as a module for browsers and node",
+            "a module for browsers and node",
             "winogen.network.web:WebBuilder",
             ("wasm", "wasm-relaxed"),
             weights="file",

@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from winogen.codegen.ctext import commented
 from winogen.codegen.templates import Context
@@ -81,13 +82,13 @@ class WebBuilder:
     def __call__(self, name: str, programs: Sequence[Program], command: str) -> dict[str, bytes]:
         """Return all files by name; raises CompileFailed.
 
-        ``programs``: the network for `wasm` and `wasm-relaxed`, in parts, with weights in files.
+        ``programs``: the network for wasm and for wasm-relaxed, in parts, with weights in files.
         """
         one = programs[0]
         arrays = (*one.inputs, *one.outputs)
         names = [array.identifier for array in one.outputs]
         single = len(names) == 1
-        known = {
+        known: dict[str, Any] = {
             "name": name,
             "NAME": name.upper(),
             "command": commented(command),
@@ -99,10 +100,11 @@ class WebBuilder:
             "result": names[0] if single else f"{{ {', '.join(names)} }}",
             "returned": "Float32Array"
             if single
-            else f"{{ {'; '.join(f'{one}: Float32Array' for one in names)} }}",
+            else f"{{ {'; '.join(f'{each}: Float32Array' for each in names)} }}",
         }
         shim = WebContext(**known, builds=()).render("hosts/web/web.c.j2")
-        builds, contents = [], {}
+        builds: list[WasmFile] = []
+        contents: dict[str, bytes] = {}
         # An engine takes the first one that it knows.
         for program in reversed(programs):
             relaxed = "-mrelaxed-simd" in program.target.flags

@@ -330,8 +330,8 @@ TARGETS: dict[str, Target] = {
             reported=frozenset({"simd128"}),
             includes="generic",
         ),
-        # The same with multiply-adds that round once or twice, as the engine likes: bounds are
-        # those of rounding twice.
+        # The same with multiply-adds that round once or twice, as the engine likes: bounds allow
+        # rounding twice.
         Target(
             *("wasm-relaxed", 16, 16, ("-msimd128", "-mrelaxed-simd")),
             dots="dot_i16x8",
