@@ -56,7 +56,7 @@ def algorithms(taps: int) -> dict[str, tuple[BilinearAlgorithm | None, dict[str,
 
 def _iterated(m: int, taps: int) -> str:
     from winogen.algebra.iterated import iterated_points
-    from winogen.records.points import in_one_line
+    from winogen.spelling import in_one_line
 
     return in_one_line(iterated_points(m, taps))
 

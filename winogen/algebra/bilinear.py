@@ -23,7 +23,7 @@ from winogen.algebra.moduli import Modulus, parse_moduli
 from winogen.algebra.points import Point, check_size, check_stride, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     import numpy as np

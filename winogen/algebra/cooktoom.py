@@ -16,7 +16,7 @@ from winogen.algebra.points import (
     parse_points,
 )
 from winogen.algebra.scalar import matrix
-from winogen.records.points import ITERATED, WITHIN
+from winogen.spelling import ITERATED, WITHIN
 
 if TYPE_CHECKING:
     from winogen.typing import Exact

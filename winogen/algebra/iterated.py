@@ -23,7 +23,7 @@ from winogen.algebra.points import Point, check_size, default_points
 from winogen.algebra.scalar import Scalar, as_scalar
 from winogen.algebra.size import listed, shown
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records.points import WITHIN
+from winogen.spelling import WITHIN
 
 LARGEST_PART = 13  # n of the largest part whose default points keep enough digits
 

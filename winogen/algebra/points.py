@@ -13,7 +13,7 @@ from winogen.algebra.parse import split_list
 from winogen.algebra.scalar import Scalar, as_scalar
 from winogen.algebra.size import check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records.points import ITERATED, WITHIN
+from winogen.spelling import ITERATED, WITHIN
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
 LARGEST_STRIDE = 1000

@@ -15,7 +15,7 @@ import typer
 from winogen.cli import derive_fixed, derive_hardware
 from winogen.columns import aligned
 from winogen.program.kinds import KINDS
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -237,8 +237,7 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
         def compose() -> dict[str, Any]:
             names = f"F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
             with working(f"searching for short programs of {names}"):
-                made = programs_of(algorithm)
-                return {kind: one.to_json() for kind, one in made.items()}
+                return {kind: one.to_json() for kind, one in programs_of(algorithm).items()}
 
         def read(data: dict[str, Any]) -> Programs:
             return textbook.checked(algorithm, {kind: {"program": data[kind]} for kind in data})

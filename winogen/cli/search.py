@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

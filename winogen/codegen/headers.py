@@ -18,7 +18,7 @@ from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
 from winogen.program.kinds import KINDS, TransformKind
 from winogen.program.summation import PROGRAM
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm

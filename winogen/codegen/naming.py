@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from winogen.codegen.shipped import entry_made_of, entry_name
 from winogen.program.summation import PROGRAM
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm

@@ -19,7 +19,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.program.iterated import programs_of
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order
-from winogen.records.points import ITERATED
+from winogen.spelling import ITERATED
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from winogen.conv.cuts import MeasuredChoice, Missed
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.conv.solver import Offer

@@ -21,7 +21,7 @@ from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.program.summation import PROGRAM
 from winogen.records import ARRAY_TYPES, Machine
-from winogen.records.points import in_one_line
+from winogen.spelling import in_one_line
 from winogen.toolchain import host_target
 
 

@@ -19,11 +19,11 @@ from winogen.errors import InvalidValue
 from winogen.numerics.samples import Samples
 from winogen.numerics.watched import Watched
 from winogen.records import Precision
-from winogen.records.points import in_one_line
 from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
 from winogen.rounding.formats import Arithmetic
 from winogen.rounding.stages import Stages
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
+from winogen.spelling import in_one_line
 
 LITERATURE: dict[str, Any] = {}  # the defaults of `measure`
 PRACTICAL: dict[str, Any] = {

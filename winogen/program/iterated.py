@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, shorten
-from winogen.records.points import WITHIN
+from winogen.spelling import WITHIN
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm

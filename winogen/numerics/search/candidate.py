@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from winogen.records.points import WITHIN
+from winogen.spelling import WITHIN
 
 _FIELDS = ("points", "moduli", "input", "output")
 

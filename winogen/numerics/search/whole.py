@@ -22,7 +22,7 @@ from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.propose import propose
 from winogen.numerics.search.screen import screen
 from winogen.numerics.search.spaces import structures
-from winogen.records.points import WITHIN
+from winogen.spelling import WITHIN
 
 _OF_EACH = 3  # sets of points of each part that are combined
 _MOST_SIZES = 4  # ways to make F(m, r) of two that are looked at, those with the fewest products
