@@ -24,19 +24,24 @@ Grid = Sequence[Sequence[str]]  # names of values, of the outer index and the in
 Programs = Mapping[str, Program]
 
 
-@lru_cache(maxsize=32)
-def parts(
-    algorithm: BilinearAlgorithm,
-) -> tuple[Sizes, BilinearAlgorithm, BilinearAlgorithm] | None:
+Parts = tuple["Sizes", "BilinearAlgorithm", "BilinearAlgorithm"]
+
+
+def parts(algorithm: BilinearAlgorithm) -> Parts | None:
     """Return the sizes, the outer and the inner algorithm; None where it is not made of two.
 
     Neither is it where rows of its matrices were scaled since.
     """
+    if WITHIN not in (getattr(algorithm, "points", None) or ()):
+        return None
+    return _parts(algorithm)
+
+
+@lru_cache(maxsize=32)
+def _parts(algorithm: BilinearAlgorithm) -> Parts | None:
     from winogen.algebra import cook_toom, iterate, parse_points
     from winogen.algebra.iterated import split
 
-    if WITHIN not in (getattr(algorithm, "points", None) or ()):
-        return None
     sizes, *lists = split(algorithm.m, algorithm.r, parse_points(algorithm.points or ()))
     outer, inner = (
         cook_toom(*size, points or None) for size, points in zip((sizes[:2], sizes[2:]), lists)
@@ -53,7 +58,7 @@ def programs_of(algorithm: BilinearAlgorithm, order: str = PROGRAM) -> dict[str,
     >>> from winogen.algebra import cook_toom
     >>> made = programs_of(cook_toom(4, 4, "0,1,inf; 0,1,inf"))
     >>> [program.counts().add for program in made.values()]
-    [0, 0, 0]
+    [12, 5, 10]
     """
     found = parts(algorithm)
     if found is None:
