@@ -6,7 +6,6 @@ import subprocess
 
 import numpy as np
 import pytest
-from network.test_network import net_of
 
 from winogen import conv2d
 from winogen.conv.standalone import standalone
@@ -145,6 +144,9 @@ def test_a_layer_computes_on_an_emulated_cortex_m4(algorithm, tmp_path, on_m4):
 @pytest.mark.thorough
 def test_ten_layers_have_little_code(tmp_path):
     """Calls of one kernel share its text, and blocks fit the registers."""
+    pytest.importorskip("onnx")
+    from network.test_network import net_of
+
     net, value, channels = net_of(), "x", 3
     for number, filters in enumerate((16, 16, 32, 32, 32, 64, 64, 64, 64, 10)):
         stride = 2 if number in (2, 5) else 1
