@@ -108,8 +108,8 @@ def generate(
     ``isa``: an instruction set of `TARGETS` with its extensions, or a microcontroller, by default
     this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1.
-    ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``, ``workspace_limit``: of every
-    layer of floats, as in `conv2d`.
+    ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``,
+    ``workspace_limit``: of every layer of floats, as in `conv2d`.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
