@@ -21,8 +21,8 @@ KINDS = """
 def compiles(folder, kinds, turns, shared=False):
     """Compile the C of some kinds of maps; a function that nobody calls is a warning."""
     known = {
-        "kinds": kinds, "turns": turns, "shared": shared, "lays": False, "name": "net", "NAME": "NET",
-        "command": "x", "reals": ["float"], "functions": FUNCTIONS,
+        "kinds": kinds, "turns": turns, "shared": shared, "lays": False,
+        "name": "net", "NAME": "NET", "command": "x", "reals": ["float"], "functions": FUNCTIONS,
     }  # fmt: skip
     for file in ("maps.c", "maps.h"):
         text = environment().get_template(f"network/{file}.j2").render(known)
