@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from winogen.demo.photograph import photograph_or_drawing, write_png
-from winogen.extras import require
+from winogen.demo.photograph import opened, photograph_or_drawing, write_png
 from winogen.progress import counting
 
 try:
@@ -42,12 +41,6 @@ def layers_of(name: str) -> list:
         name = "tiny"
     weights = NETS[name].weights
     return read(weights.file(".param"), weights.file(".bin"))
-
-
-def opened(path: Path) -> np.ndarray:
-    """A picture as (3, H, W), float32 between 0 and 1."""
-    image = require("PIL.Image", "plot").open(path).convert("RGB")
-    return np.ascontiguousarray(np.asarray(image, np.float32).transpose(2, 0, 1)) / 255
 
 
 def with_torch(layers: list, tile: np.ndarray) -> tuple:

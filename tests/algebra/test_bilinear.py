@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from winogen.algebra import BilinearAlgorithm, cook_toom, nest, winograd
-from winogen.errors import VerificationError
+from winogen.errors import InvalidValue, VerificationError
 
 from . import strategies
 
@@ -197,3 +197,45 @@ def test_rational_work_needs_no_sympy():
         "assert not {'sympy', 'numpy'} & set(sys.modules), 'heavy import'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What Maji's thesis prints in section 4.4 and after, by what an audit says of each: (4.36) is
+# B^T of F(4, 3) in {0, ±1, ±2, inf} with -1 for 1 in column 5 of rows 2 and 3.
+_WORKED = "0, 1, -1, 2, -2, inf"
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_misprints_of_the_worked_example(row):
+    """(4.36): either sign alone is refused, with both mended and W of (4.38) it is F(4, 3)."""
+    f = cook_toom(4, 3, _WORKED)
+    assert [f.bt[k][4] for k in (1, 2)] == [1, 1] and f.verify()
+    with pytest.raises(VerificationError, match=r"F\(4,3\).*first wrong"):
+        replace(f, bt=changed(f.bt, row, 4, -1)).verify()
+
+
+def test_weights_of_the_other_convention():
+    """(4.37): W with the signs of rows 2 and 3 turned needs these of B^T turned, too."""
+    f = cook_toom(4, 3, _WORKED)
+    signs = [1, -1, -1, 1, 1, 1]
+    turned = f.scale(input=signs, filter=signs)
+    assert turned.verify()
+    with pytest.raises(VerificationError):
+        replace(f, g=turned.g).verify()
+
+
+@pytest.mark.parametrize("points", ["0,1,-1,2,-2,3,-3,inf", "0,1,-1,2,-2,1/2,-1/2,inf"])
+def test_f27_of_both_sets(points):
+    """(4.43) to (4.48): F(2, 7) in points to 3, and with halves; a lost column is refused."""
+    f = cook_toom(2, 7, points)
+    assert f.verify() and f.products == 8
+    with pytest.raises(InvalidValue, match="at: .*7"):
+        replace(f, at=[row[:6] + row[7:] for row in f.at])
+
+
+@pytest.mark.parametrize("lost", range(8))
+def test_f63_without_a_point(lost):
+    """(4.41): A^T of F(6, 3) lost the column of -3; no other column may be absent either."""
+    f = cook_toom(6, 3, "0,1,-1,2,-2,3,-3,inf")
+    zeros = [[*row[:lost], 0, *row[lost + 1 :]] for row in f.at]
+    with pytest.raises(VerificationError):
+        replace(f, at=zeros).verify()

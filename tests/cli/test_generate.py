@@ -363,8 +363,11 @@ def test_a_layer_or_a_model(refused, winogen, tmp_path):
     here = ("-o", tmp_path / "out")
     assert "input: got none; allowed: --input and --weight" in refused("generate", *here)
     assert "weight: got none; allowed" in refused("generate", *layer[:2], *here)
-    assert "--weights: got 'file'; allowed: only with a model" in refused(
+    assert "weights: got 'file' (No such file or directory); allowed: what numpy.save" in refused(
         "generate", *layer, "--weights", "file", *here
+    )
+    assert "--weights: got 'file'; allowed: only without --transposed" in refused(
+        "generate", *layer, "--transposed", "--weights", "file", *here
     )
     assert "--padding: got '1'; allowed: only without a model" in refused(
         "generate", "model.onnx", "--padding", "1", *here

@@ -6,12 +6,14 @@ import subprocess
 
 import numpy as np
 import pytest
+from network.test_network import net_of
 
 from winogen import conv2d
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
 from winogen.conv.standalone_transposed import standalone_transposed
+from winogen.network import generate
 from winogen.records import ACTIVATIONS
 from winogen.records.activations import spelled
 from winogen.records.target import MICROCONTROLLERS
@@ -138,3 +140,24 @@ def test_a_layer_computes_on_an_emulated_cortex_m4(algorithm, tmp_path, on_m4):
     words = [*board.BARE, "-Tmemory.ld", "main.c", "made.c", "-o", "layer"]
     subprocess.run(words, cwd=tmp_path, check=True)
     assert board.output_of(tmp_path / "layer").split() == ["0"]
+
+
+@pytest.mark.thorough
+def test_ten_layers_have_little_code(tmp_path):
+    """Calls of one kernel share its text, and blocks fit the registers."""
+    net, value, channels = net_of(), "x", 3
+    for number, filters in enumerate((16, 16, 32, 32, 32, 64, 64, 64, 64, 10)):
+        stride = 2 if number in (2, 5) else 1
+        value = net.node("Relu", net.conv(value, channels, filters, strides=[stride, stride]))
+        channels = filters
+    model = net.model(value, shape=[1, 3, 32, 32])
+    files = generate(model, isa="cortex-m7", workspace_limit=16384)
+    files.write(tmp_path)
+    kernels = [file for file in files.contents if re.fullmatch(r"net_\d\d\.c", file)]
+    headers = [file for file in files.contents if re.fullmatch(r"net_\d\d\.h", file)]
+    assert len(kernels) < len(headers) < 10
+    sources = ["net.c", *kernels]
+    compiled(tmp_path, "cortex-m7", ["-Os", "-c"], *sources)
+    words = ["arm-none-eabi-size", *(file.replace(".c", ".o") for file in sources)]
+    lines = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert sum(int(line.split()[0]) for line in lines.splitlines()[1:]) <= 120 << 10

@@ -9,6 +9,8 @@ import pytest
 
 from winogen import conv2d
 from winogen.conv.standalone import standalone
+from winogen.conv.standalone_quantized import standalone_quantized
+from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.errors import InvalidValue
 from winogen.toolchain import find_compiler, host_target
 
@@ -26,8 +28,8 @@ part: got 2; allowed: from 0 to 1
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 
-def written(folder, *shapes, **options):
-    for file, text in standalone(*shapes, name="tiny", host="c++", **options).items():
+def written(folder, *shapes, write=standalone, **options):
+    for file, text in write(*shapes, name="tiny", host="c++", **options).items():
         (folder / file).write_text(text)
 
 
@@ -66,6 +68,54 @@ def test_headers_of_all_arrays_compile(tmp_path, dtype, activation):
     compile_ = ["g++", "-std=c++20", *WARNINGS, "-I.", "main.cpp", "-o", "main"]
     subprocess.run(compile_, cwd=tmp_path, check=True)
     subprocess.run(["./main"], cwd=tmp_path, check=True)
+
+
+# Each output is a sum of so many products alike, with a bias.
+OTHERS = {
+    "transposed": (standalone_transposed, (1, 8, 5, 6), (8, 3, 2, 2), {"stride": 2},
+                   ("float", "float", 1, 0.5, "std::vector<float>(bias_numbers, 1),", "", 5)),
+    "bytes": (standalone_quantized, (1, 6, 5, 6), (3, 6, 3, 3), {"y_zero": 3},
+              ("uint8_t", "int8_t", 2, 1, "", ", std::vector<int32_t>(bias_numbers, 4), "
+               "std::vector<float>(multiplier_numbers, 0.5f)", 59)),
+}  # fmt: skip
+EVERYWHERE = """
+#include <cstdio>
+#include <vector>
+#include "tiny.hpp"
+
+using namespace tiny;
+
+int main()
+{{
+    const std::vector<{1}> weight(weight_numbers, {1}({3}));
+    const std::vector<{0}> input(input_numbers, {0}({2}));
+    std::vector<{0}> output(output_numbers);
+    const tiny::layer conv(weight{5});
+    conv.run(input, {4} output, tiny::workspace(3));
+    for (const {0} one : output)
+        if (one != {0}({6})) return 1;
+    try {{
+        tiny::layer{{std::span<const {1}>(){5}}};
+    }} catch (const std::invalid_argument &problem) {{
+        std::puts(problem.what());
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_layers_of_other_kinds(tmp_path, kind):
+    write, *shapes, options, words = OTHERS[kind]
+    written(tmp_path, *shapes, write=write, isa="generic", **options)
+    (tmp_path / "main.cpp").write_text(EVERYWHERE.format(*words))
+    for command in (
+        [*find_compiler().command, "-std=c11", "-O1", "-c", "tiny.c"],
+        ["g++", "-std=c++20", "-O1", *WARNINGS, "-I.", "main.cpp", "tiny.o", "-o", "main"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./main"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    count = np.prod(shapes[1])
+    assert done.stdout == f"weight: got 0 numbers; allowed: {count}\n"
 
 
 @pytest.mark.parametrize("name", ["std", "layer", "class"])

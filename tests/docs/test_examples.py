@@ -18,34 +18,47 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(
     path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".c", ".sh")
 )
+BESIDE = r"winogen +\d\.\d+ s\ntorch +\d.*times as fast\nlargest difference [0-9]e-0[5-9]\n"
 # What each prints, whatever the machine.
 PRINTS = {
     "accuracy_of_my_layer.py": r"direct +\d\.\de-0[67].*F\(4x4, 3x3\) by points.*what is chosen",
     "audio_in_pieces.py": r"^winogen \d+\.\d\d ms for 10 ms.*\nsame bits: True\n$",
+    "decode_latents.py": rf"{BESIDE}a picture of 128 x 128, ",
+    "esrgan_in_tiles.py": rf"{BESIDE}large.png 2048 x 96\n",
     "filter_photograph.py": r"two passes .* \de-0[67]\nblurred.png .*\nedges.png ",
     "header_in_an_engine.c": r"\nequal to the definition, but for rounding\n$",
     "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",
     "network_for_a_device.py": r"^arena [\d,]+ bytes.*\ny: off by .* allowed: right\n",
     "points_and_error.py": r"9/16 +0 +-5/2 .*default +22 .*with x\^2 \+ 1: 7 products",
+    "segment_photograph.py": rf"{BESIDE}mask.png 512 x 128\n",
     "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
     "train_low_rank.py": r"^original: 99.*\nranks  4,16, 1.21 and 6.67 .*: 9.*, after .* 9[89]",
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "upscaler_in_a_browser.py": r"^arena [\d,]+ bytes.*: right on .*\nupscaler/index.html\n$",
+    "volume_in_patches.py": rf"^8 patches.*{BESIDE}40 voxels a side",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
 NEEDS = {
+    "decode_latents.py": ("torch",),
+    "esrgan_in_tiles.py": ("torch",),
     "network_for_a_device.py": ("onnx.helper", "onnxruntime"),
+    "segment_photograph.py": ("torch",),
     "train_low_rank.py": ("torch",),
     "upscaler_in_a_browser.py": ("onnx.helper", "onnxruntime"),
+    "volume_in_patches.py": ("torch",),
 }
 # What of the system they need.
 FILES = {"upscaler_in_a_browser.py": ("/usr/bin/wasm-ld-16", "/usr/lib/wasm32-wasi/libc.a")}
 SLOW = {
     "accuracy_of_my_layer.py",
+    "decode_latents.py",
+    "esrgan_in_tiles.py",
     "points_and_error.py",
+    "segment_photograph.py",
     "threads_and_processes.py",
     "train_low_rank.py",
     "upscaler_in_a_browser.py",
+    "volume_in_patches.py",
     "what_a_plan_says.py",
 }
 

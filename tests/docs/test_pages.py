@@ -5,6 +5,7 @@ What a fenced block means is told by its language:
     ```python   a doctest; the blocks of a page share one namespace
     ```c        a file of the page's folder, called what its first line says: /* name.c */
     ```cpp      the same, if it begins with /* name.cpp */
+    ```rust     the same, if it begins with // name.rs
     ```toml     the same, if it begins with # name.toml
     ```js       the same, called as it begins: // name.mjs
     ```sh       commands, run in the page's folder; a ```text after it is what they print
@@ -29,7 +30,9 @@ from walk.pages import PAGES, ROOT, SLOW, blocks, commands
 from winogen.errors import BuildError
 from winogen.toolchain import find_compiler
 
-LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml", "js")
+LANGUAGES = ("python", "c", "cpp", "rust", "sh", "text", "json", "toml", "js")
+# How the names of files end.
+FILES = {"c": "c", "cpp": "cpp", "rust": "rs", "toml": "toml", "js": "mjs"}
 SLOW_EXAMPLES = ("examples/train_low_rank.py",)  # which test_examples.py runs
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {
@@ -39,7 +42,7 @@ EXTRAS = {
     "opencl": ("pyopencl",),
 }
 # Programs that a machine may lack: without one the rest of a page is left out.
-TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++", "node")
+TOOLS = ("iverilog", "vvp", "verilator", "yosys", "c++", "cargo", "node")
 # What commands of winogen need besides, that have these words.
 COMPILERS = {"--host web": ("clang-16", "wasm-ld-16")}
 # What differs between machines, where page and result need not agree.
@@ -126,15 +129,14 @@ def alike(text: str) -> str:
 
 @every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
-    languages = ("c", "cpp", "sh", "toml", "js")
-    found = [block for block in blocks(page) if block.language in languages]
+    found = [block for block in blocks(page) if block.language in (*FILES, "sh")]
     if not found:
         return
     shell = Shell(tmp_path)
     for block in found:
         if block.language != "sh":
-            name = re.match(r"(?:/\*|#|//) (\w+\.(?:[ch]|cpp|toml|mjs))(?: \*/)?\n", block.text)
-            if name is None and block.language in ("cpp", "toml"):
+            name = re.match(r"(?:/\*|//|#) (\w+\.(?:[ch]|cpp|rs|toml|mjs))(?: \*/)?\n", block.text)
+            if name is None and block.language != "c":
                 continue
             assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
             (tmp_path / name[1]).write_text(block.text)
@@ -145,7 +147,7 @@ def test_c_and_shell(page, tmp_path):
         if block.printed is not None:
             assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
     scripts = " ".join(block.text for block in found if block.language == "sh")
-    for file in (path for end in ("c", "cpp", "toml", "mjs") for path in tmp_path.glob(f"*.{end}")):
+    for file in (path for end in FILES.values() for path in tmp_path.glob(f"*.{end}")):
         assert file.name in scripts.split(), f"{page}: nothing is done with {file.name}"
 
 

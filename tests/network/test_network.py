@@ -460,7 +460,7 @@ def test_filters_of_16_bits_for_other_cpus(isa, kept, tmp_path, make):
 def test_filters_are_packed_without_the_instructions_of_their_cpu(kept, monkeypatch):
     """By portable C as by the kernel's own, for CPUs of any width."""
     files = [generate(chain(), filter_dtype=kept, algorithm="direct").contents]
-    monkeypatch.setattr("winogen.network.weights._runs_here", lambda target: False)
+    monkeypatch.setattr("winogen.conv.packing._runs_here", lambda target: False)
     files.append(generate(chain(), filter_dtype=kept, algorithm="direct").contents)
     assert files[0] == files[1]
     wide = generate(chain(), isa="avx512", filter_dtype=kept, algorithm="direct")

@@ -13,7 +13,7 @@ from network.test_network import chain
 
 from winogen import kernels
 from winogen.codegen.render import render
-from winogen.conv import arguments
+from winogen.conv import arguments, packing
 from winogen.network import generate, weights
 from winogen.records import TARGETS, Precision
 from winogen.toolchain import host_targets
@@ -63,5 +63,5 @@ def test_portable_c_packs_as_the_kernel_itself_does(isa, seed, monkeypatch):
         one = SimpleNamespace(spec=spec, fields=spec.values(work))
         own = weights.packed(one, weight)
         with monkeypatch.context() as patch:
-            patch.setattr(weights, "_runs_here", lambda target: False)
+            patch.setattr(packing, "_runs_here", lambda target: False)
             assert np.array_equal(weights.packed(one, weight), own), spec.name

@@ -1,4 +1,4 @@
-"""A network as a module for browsers and node: what it computes and refuses, on threads."""
+"""A network as a module for browsers and node: what it computes, on threads, and refuses."""
 
 import json
 import shutil
@@ -35,8 +35,8 @@ export async function calls(load, x, jobs) {
         net.run(x.map((v) => 2 * v));    // what one run leaves is not for the next
         const y = net.run(x);
         const outputs = y instanceof Float32Array ? [y] : Object.values(y);
-        const { threads: parts, relaxed } = net;
-        told.push({ threads: parts, relaxed, outputs: outputs.map((one) => [...one]) });
+        const numbers = outputs.map((one) => [...one]);
+        told.push({ threads: net.threads, relaxed: net.relaxed, outputs: numbers });
         net.close();
     }
     return told;
@@ -219,14 +219,12 @@ def test_the_example_shows_a_picture_before_and_after(tmp_path):
 @pytest.mark.parametrize(
     "script, said",
     [
-        ("net.run(new Float32Array(3))",
-         "RangeError: x: got 3 numbers; allowed: 1440 (1 x 3 x 24 x 20)"),
+        ("net.run(new Float32Array(3))", "RangeError: x: got 3 numbers; allowed: 1440 (1 x 3 x 24"),
         ("net.run([1, 2])", "TypeError: x: got Array; allowed: Float32Array"),
         ("net.run(null)", "TypeError: x: got null; allowed: Float32Array"),
         ("net.run()", "TypeError: net: got 0 arrays; allowed: 1"),
         ("(net.close(), net.run(new Float32Array(1440)))", "Error: net: it was closed"),
-        ("await load({ threads: 0 })",
-         "RangeError: threads: got 0; allowed: a whole number from 1 to 256"),
+        ("await load({ threads: 0 })", "RangeError: threads: got 0; allowed: a whole number"),
         ("await load({ threads: 1.5 })", "RangeError: threads: got 1.5; allowed: a whole"),
     ],
 )  # fmt: skip

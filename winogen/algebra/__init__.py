@@ -6,6 +6,7 @@ from winogen.algebra.circle import default_moduli
 from winogen.algebra.cooktoom import cook_toom
 from winogen.algebra.crt import winograd
 from winogen.algebra.decomposition import Decomposition
+from winogen.algebra.iterated import iterate
 from winogen.algebra.join import JoinedAlgorithm, join
 from winogen.algebra.maps import (
     BilinearMap,
@@ -20,6 +21,7 @@ from winogen.algebra.maps import (
 from winogen.algebra.nest import BilinearAlgorithm2D, nest
 from winogen.algebra.points import INFINITY, PointSet, default_points, parse_points
 from winogen.algebra.reading import known, read_file
+from winogen.algebra.recursion import recurse
 from winogen.algebra.scalar import Algebraic, as_scalar
 from winogen.algebra.strided import strided, strided_parts
 
@@ -40,6 +42,7 @@ __all__ = [
     "cyclic_convolution",
     "default_moduli",
     "default_points",
+    "iterate",
     "join",
     "known",
     "matrix_product",
@@ -48,6 +51,7 @@ __all__ = [
     "polynomial_product",
     "product_modulo",
     "read_file",
+    "recurse",
     "strided",
     "strided_parts",
     "winograd",

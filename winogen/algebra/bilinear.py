@@ -23,6 +23,7 @@ from winogen.algebra.moduli import Modulus, parse_moduli
 from winogen.algebra.points import Point, check_size, check_stride, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
 from winogen.errors import InvalidType, InvalidValue
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,7 @@ class BilinearAlgorithm:
     g: Matrix  # G: products x r
     bt: Matrix  # B^T: products x input columns
     points: tuple[Point, ...] | None = (
-        None  # Scalars and INFINITY; () needs none; None when made by moduli
+        None  # Scalars, INFINITY, WITHIN; () needs none; None when made by moduli
     )
     moduli: tuple[Modulus, ...] | None = None  # Polynomials and INFINITY; None when made by points
     # "fir": y[i] = sum g[k] d[i+k], n inputs and m outputs. "linear": the transposed problem,
@@ -145,7 +146,7 @@ class BilinearAlgorithm:
           0 & 1
         \end{bmatrix}
         """
-        origin = ", ".join(_texts(self.moduli or self.points or ()))
+        origin = in_one_line(self.moduli or self.points or ())
         head = f"F({self.m}, {self.r}){self._strided}: {origin}".rstrip()
         lines = wrap(head, 100, initial_indent="% ", subsequent_indent="%   ")
         lines.append(r"% y = A^T \left[ (G g) \odot (B^T d) \right]")
@@ -405,7 +406,7 @@ class BilinearAlgorithm:
             values[_SHOWN:] = ["..."]
         form = "" if self.form == "fir" else f" {self.form}"
         made_of = " by " if self.moduli else " on "
-        text = made_of + ", ".join(values) if values else ""
+        text = made_of + in_one_line(values) if values else ""
         return f"<BilinearAlgorithm F({self.m}, {self.r}){self._strided}{form}{text}>"
 
     @property

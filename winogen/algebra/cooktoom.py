@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.circle import MODULI_FROM, default_moduli
 from winogen.algebra.crt import from_moduli, linear_moduli, winograd
-from winogen.algebra.points import check_points, check_size, default_points
+from winogen.algebra.iterated import iterate, iterated_points, split
+from winogen.algebra.points import (
+    check_points,
+    check_size,
+    default_points,
+    parse_points,
+)
 from winogen.algebra.scalar import matrix
+from winogen.spelling import ITERATED, WITHIN
 
 if TYPE_CHECKING:
     from winogen.typing import Exact
@@ -39,6 +46,9 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
         "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf". None takes
         ``default_points(m, r)`` up to n = 13, and moduli up to n = 48. F(m,1) and F(1,r) are
         nothing but n products: with None they need no transform and have ``points == ()``.
+        "0,1,-1,2,inf; 0,1,-1,2,inf", with a semicolon, are those of two short algorithms, the
+        second iterated within the first, see ``winogen.algebra.iterate``; "iterated" are good ones
+        for both.
 
     Raises
     ------
@@ -62,7 +72,16 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
         if n >= MODULI_FROM:
             return winograd(m, r, default_moduli(m, r))
         points = default_points(m, r)
-    checked = check_points(m, r, points)
+    parsed = parse_points(points)
+    if parsed == (ITERATED,):
+        parsed = iterated_points(m, r)
+    if WITHIN in parsed:
+        sizes, *lists = split(m, r, parsed)
+        outer, inner = (
+            cook_toom(*size, one or None) for size, one in zip((sizes[:2], sizes[2:]), lists)
+        )
+        return iterate(outer, inner)
+    checked = check_points(m, r, parsed)
     return from_moduli(m, r, linear_moduli(checked), points=checked)
 
 

@@ -13,10 +13,11 @@ from winogen.algebra.parse import split_list
 from winogen.algebra.scalar import Scalar, as_scalar
 from winogen.algebra.size import check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
+from winogen.spelling import ITERATED, WITHIN
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
 LARGEST_STRIDE = 1000
-Point: TypeAlias = Scalar | str  # the only text among them is INFINITY
+Point: TypeAlias = Scalar | str  # the only texts among them are INFINITY, WITHIN and ITERATED
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class PointSet:
 def parse_points(text: str | Iterable[object]) -> tuple[Point, ...]:
     """Return points, given as "0,1,-1,1/2,inf" or one by one, as exact scalars and ``INFINITY``.
 
+    "0,1,inf; 0,1,-1,inf" has those of two algorithms, see `winogen.algebra.iterated`; between them
+    is ``WITHIN``. "iterated" alone stays what it is: which points that means depends on m and r.
+
     Raises
     ------
     InvalidValue, InvalidType
@@ -52,15 +56,23 @@ def parse_points(text: str | Iterable[object]) -> tuple[Point, ...]:
     (Fraction(0, 1), Fraction(-1, 2), 'inf')
     """
     if isinstance(text, str):
-        text = split_list(text)
+        first, *others = map(split_list, text.split(WITHIN))
+        text = first + [item for one in others for item in (WITHIN, *one)]
     elif not isinstance(text, Iterable):
         raise InvalidType(
             f"points: got {text!r} of type {type(text).__name__}; "
             "allowed: a list of points or text such as '0,1,-1,inf'"
         )
-    return tuple(
-        INFINITY if is_infinity(p) else check_bits(as_scalar(p, "points"), "points") for p in text
-    )
+    items = list(text)
+    if len(items) == 1 and isinstance(items[0], str) and items[0].strip().lower() == ITERATED:
+        return (ITERATED,)
+    return tuple(map(_as_point, items))
+
+
+def _as_point(item: object) -> Point:
+    if isinstance(item, str) and item.strip() == WITHIN:
+        return WITHIN
+    return INFINITY if is_infinity(item) else check_bits(as_scalar(item, "points"), "points")
 
 
 def is_infinity(value: object) -> bool:

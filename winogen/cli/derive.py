@@ -15,6 +15,7 @@ import typer
 from winogen.cli import derive_fixed, derive_hardware
 from winogen.columns import aligned
 from winogen.program.kinds import KINDS
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -30,6 +31,7 @@ EXAMPLE = (
     "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json\n\n"
     "Example: winogen derive 4 3 --order huffman --format c\n\n"
     "Example: winogen derive 4 3 --stride 2 --format wgsl\n\n"
+    "Example: winogen derive 9 9 --points iterated\n\n"
     "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format fixed --channels 256\n\n"
     "Example: winogen derive 2 3 --format verilog --2d --pipeline 1 -o f2_3"
 )
@@ -79,7 +81,8 @@ def derive(
         None,
         metavar="P,P,...",
         help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf. "
-        "Default: good ones up to m + r - 1 = 13, moduli from 14 on.",
+        "Default: good ones up to m + r - 1 = 13, moduli from 14 on. With a semicolon those of two "
+        "short algorithms, the second within the first; iterated: good ones for both.",
     ),
     moduli: str = typer.Option(
         None,
@@ -222,12 +225,24 @@ def derive(
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
     """({kind: Program}, what `textbook.search` says of their lengths): shipped, kept or found."""
     from winogen.codegen import textbook
-    from winogen.program.summation import shorten
-    from winogen.progress import counting
+    from winogen.program.iterated import parts, programs_of
+    from winogen.progress import counting, working
 
     if order != "program":
-        return shorten(algorithm.matrices, order), None
+        return programs_of(algorithm, order), None
     key = textbook.digest(algorithm)
+    if (split := parts(algorithm)) is not None:
+        _, outer, inner = split
+
+        def compose() -> dict[str, Any]:
+            names = f"F({outer.m}, {outer.r}) and F({inner.m}, {inner.r})"
+            with working(f"searching for short programs of {names}"):
+                return {kind: one.to_json() for kind, one in programs_of(algorithm).items()}
+
+        def read(data: dict[str, Any]) -> Programs:
+            return textbook.checked(algorithm, {kind: {"program": data[kind]} for kind in data})
+
+        return _keeper()(["composed", key], compose, read), None
 
     def search() -> Stages:
         with counting(f"searching for short programs of F({algorithm.m}, {algorithm.r})") as step:
@@ -322,7 +337,7 @@ def _text(
         f"F({m}, {r}){stride}: {m} outputs of a {r}-tap filter from {n} inputs",
         "",
         f"  {'moduli' if algorithm.moduli else 'points'}           "
-        + (", ".join(map(str, origin)) or ("of its parts" if stride else "none needed")),
+        + (in_one_line(origin) or ("of its parts" if stride else "none needed")),
         f"  source           {source}",
         f"  multiplications  {products} instead of {m * r} in 1D, {products**2} instead of "
         + f"{(m * r) ** 2} in 2D",
@@ -371,7 +386,7 @@ def _stages(stages: Stages) -> list[list[str]]:
 
 def _numpy(algorithm: BilinearAlgorithm) -> str:
     """A module of Python with the three matrices, every entry rounded once."""
-    origin = ", ".join(map(str, algorithm.moduli or algorithm.points or ()))
+    origin = in_one_line(algorithm.moduli or algorithm.points or ())
     lines = [
         f"# F({algorithm.m}, {algorithm.r}): {origin}".rstrip(": "),
         "# y = AT @ ((G @ g) * (BT @ d))",

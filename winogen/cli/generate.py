@@ -91,10 +91,10 @@ def generate(
     output_padding: str = OUTPUT_PADDING,
     weights: str = typer.Option(
         None,
-        metavar="const|object|file",
+        metavar="const|object|file|FILE",
         help="With a model, where its weights are: const (an array in C), object (an object file) "
-        "or file (which the caller maps) (default: const).",
-        rich_help_panel=_NETWORK,
+        "or file (which the caller maps) (default: const). With a layer or a product: a .npy or "
+        ".npz file whose arrays weight, bias, ... are packed into C.",
     ),
     flash_limit: int = typer.Option(
         None,
@@ -169,8 +169,9 @@ def generate(
     --layout NT, TN or TT where b, a or both lie in memory transposed. A network is a folder with
     its weights, a test, a Makefile and a CMakeLists.txt. With --backend opencl, cuda or wgsl: a
     layer as kernels, a program that runs them and a test; with verilog: an engine for
-    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with web: a
-    network as WebAssembly and a module that loads it.
+    convolutions, in Verilog. With --host ggml: a layer as a node of a graph of ggml; with c++ or
+    rust: within a safe wrapper, in parts for any threads; with web: a network as WebAssembly and a
+    module that loads it.
     """
     from winogen.conv import arguments
     from winogen.conv.standalone import standalone
@@ -213,10 +214,9 @@ def generate(
         of_model = _given({"weights": weights, "flash_limit": flash_limit})
         _generate_network(model, output, input, of_model, _given(layer), not no_check)
         return
-    of_model = _given(
-        {"weights": weights, "flash_limit": flash_limit, "no_check": no_check or None}
-    )
-    _refuse(of_model, "weights flash_limit no_check", _MODEL)
+    of_model = _given({"flash_limit": flash_limit, "no_check": no_check or None})
+    _refuse(of_model, "flash_limit no_check", _MODEL)
+    others |= _given({"weights": weights})
     for what, shape in (("input", input), ("weight", weight)):
         if not shape:
             raise InvalidValue(
@@ -236,7 +236,7 @@ def generate(
     asked |= transposed_options(transposed, output_padding, options)
     write: Callable[..., dict[str, str]] = standalone_transposed if transposed else standalone
     if transposed:
-        _refuse(asked, "host", "without --transposed")
+        _refuse(asked, "weights", "without --transposed")
     if dtype is not None:
         arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     if dtype == "int8":
@@ -246,10 +246,11 @@ def generate(
             asked.pop(one, None)
         asked |= _of_bytes("x", x, ("dtype", "zero"))
         asked |= _of_bytes("y", y, ("dtype", "zero", "scale"))
-        _refuse(asked, f"{_FLOATS} host", "without --dtype int8")
+        _refuse(asked, _FLOATS, "without --dtype int8")
         write = standalone_quantized
     else:
         _refuse(asked, _INTEGERS, "with --dtype int8")
+    asked.pop("weights", None)
     _write(output, partial(write, *sizes, **asked), words)
 
 
@@ -297,7 +298,7 @@ def _generate_network(
 
 
 # What of a layer's options a product of matrices has, too.
-_OF_PRODUCTS = ("input", "weight", "layout", "activation", "dtype", "isa", "threads", "name")
+_OF_PRODUCTS = "input weight layout activation dtype isa threads name weights".split()
 _ORDERS = "NN", "NT", "TN", "TT"  # of a and of b in memory, as libraries of BLAS spell them
 
 
@@ -314,7 +315,7 @@ def _generate_product(output: Path, words: dict[str, Any]) -> None:
     if terms != depth:
         raise InvalidValue(f"weight: got {terms} rows; allowed: {depth}, as the input has columns")
     turned = arguments.choice("layout", words.get("layout", _ORDERS[0]), _ORDERS)
-    taken = {name: words[name] for name in ("dtype", "isa", "threads", "name") if name in words}
+    taken = {name: words[name] for name in _OF_PRODUCTS[-5:] if name in words}
     taken |= {"transpose_a": turned[0] == "T", "transpose_b": turned[1] == "T"}
     taken |= read({name: words[name] for name in ("activation",) if name in words})
     _write(output, partial(standalone_gemm, rows, columns, depth, **taken), words)
@@ -360,14 +361,17 @@ def _write(folder: Path, write: Callable[..., dict[str, str]], words: dict[str, 
     """Write the files that ``write`` makes; they say the command, but for the folder."""
     from winogen.codegen.standalone import check_name
     from winogen.conv.standalone import command_line
+    from winogen.files import read_array
     from winogen.progress import working
 
     if "name" in words:
         check_name(words["name"])
+    if "weights" in words:
+        write = partial(write, weights=read_array("weights", words["weights"]))
     with working("choosing and writing an algorithm"):
         files = write(command=command_line(words))
-    folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
         typer.echo(folder / file)
 

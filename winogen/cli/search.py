@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from winogen.spelling import in_one_line
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -23,7 +25,8 @@ EXAMPLE = (
     "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl "
     "--seconds 600 --jobs -1\n\n"
     "Example: winogen search 6 3 --dtype float16 --scalings\n\n"
-    "Example: winogen search 4 5 --families pairs,quadratic --objective pareto"
+    "Example: winogen search 4 5 --families pairs,quadratic --objective pareto\n\n"
+    "Example: winogen search 9 9 --families iterated,circle,fourier --dims 1"
 )
 
 
@@ -42,7 +45,9 @@ def search(
         "pairs",
         metavar="NAMES",
         help="Kinds of points: pairs (±a), reciprocal (±a, ±1/a), free, algebraic (±sqrt q), "
-        "quadratic (one modulus of degree 2), quadratics (two or three); several with commas.",
+        "quadratic (one modulus of degree 2), quadratics (two or three); iterated (two short "
+        "algorithms, one within the other), circle (from points to Fourier), fourier; several with "
+        "commas.",
     ),
     zero: bool = typer.Option(None, "--zero/--no-zero", help="Only sets with, or without, 0."),
     infinity: bool = typer.Option(
@@ -201,7 +206,8 @@ def _print(question: Search, entries: Sequence[Found]) -> None:
     for note in _notes(question, best):
         typer.echo(f"\nnote on the first: {note}")
     option, values = _origin(best)
-    typer.echo(f"\nwinogen derive {question.m} {question.r} --{option} '{','.join(values)}'")
+    made_of = in_one_line(values, ",")
+    typer.echo(f"\nwinogen derive {question.m} {question.r} --{option} '{made_of}'")
     if best.output is not None and not counted:
         typer.echo(f"\nwith its rows scaled, in Python:\n{_python(best)}")
 
@@ -209,7 +215,7 @@ def _print(question: Search, entries: Sequence[Found]) -> None:
 def _python(candidate: Candidate) -> str:
     """An expression of a candidate whose rows are scaled."""
     made = "winograd" if candidate.moduli else "cook_toom"
-    values = ", ".join(_origin(candidate)[1])
+    values = in_one_line(_origin(candidate)[1])
     return (
         f'winogen.{made}({candidate.m}, {candidate.r}, "{values}").scale(\n'
         f"    input={list(candidate.input or ())},\n    output={list(candidate.output or ())},\n)"
@@ -232,7 +238,7 @@ def _toml(question: Search, entry: Found) -> str:
     settings = ", ".join(f"{k} {v}" for k, v in question.settings.items() if v)
     return (
         f"[[transform]]\nm = {candidate.m}\nr = {candidate.r}\n"
-        f'tag = ""\n{option} = "{", ".join(values)}"\n'
+        f'tag = ""\n{option} = "{in_one_line(values)}"\n'
         f'source = "winogen search: mean {question.dims}D error {entry.mean:.3g} ± '
         f'{entry.half_width:.1g} ({settings})"\n'
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from winogen.codegen.templates import wrapped
 from winogen.records import Target
-from winogen.records.target import MICROCONTROLLERS, OLDEST
+from winogen.records.target import OLDEST
 
 _COMPILE = "with `cc -O3 -fopenmp -c`; without -fopenmp it runs on one thread."
 _ALONE = "with `cc -O3 -c`."  # where threads are the caller's
@@ -40,8 +40,7 @@ _REFUSED = {
 
 def compiling(target: Target, alone: bool = False) -> str:
     """Return how a file is compiled, in words; ``alone``: whether it knows nothing of threads."""
-    bare = target.core in MICROCONTROLLERS
-    return _BARE.format(" ".join(target.told)) if bare else _ALONE if alone else _COMPILE
+    return _BARE.format(" ".join(target.told)) if target.bare else _ALONE if alone else _COMPILE
 
 
 def spelled_target(target: Target) -> dict[str, Any]:

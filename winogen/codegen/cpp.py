@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
-from winogen.codegen.standalone import Interface, comment, render_pair
+from winogen.codegen.sized import sizes
+from winogen.codegen.standalone import Interface, Transposed, comment, render_pair
 from winogen.codegen.templates import Context, fitted
 from winogen.errors import InvalidValue
-from winogen.kernels.spec import KernelSpec
+from winogen.kernels.kind import Spec
 
 _COMPILE = (
     "Compile {0}.c as C, as {0}.h says, what includes this as C++20, and link both: "
     "`c++ -std=c++20 -O3 -c`."
+)
+_PACK = (
+    "Packs the weights, which are not read again. Throws std::invalid_argument if these are not "
+    "weight_numbers, and std::bad_alloc.",
+)
+_PACK_ALL = (
+    "Packs the weights with what comes with them, which is not read again. An empty bias adds "
+    "nothing. Throws std::invalid_argument for other numbers than are said above, and "
+    "std::bad_alloc.",
 )
 
 
@@ -38,7 +47,11 @@ class CppContext(Context, templates=("hosts/cpp.hpp.j2",)):
     note: Sequence[str]
     compile: Sequence[str]
     arrays: Sequence[SizedArray]
-    packing: Mapping[str, str]  # the arrays that are packed, and their types in C
+    packing: Sequence[str]  # the arrays that are packed
+    pack_means: Sequence[str]
+    pack_head: str
+    pack_call: str
+    scratch: bool  # whether packing needs memory of its own
     packed: str  # the type of what they become
     part_head: str
     part_call: str
@@ -48,11 +61,12 @@ class CppContext(Context, templates=("hosts/cpp.hpp.j2",)):
 
 def render_cpp(
     name: str,
-    spec: KernelSpec,
+    spec: Spec,
     fields: Mapping[str, Any],
     interface: Interface,
     about: Sequence[str],
     command: str,
+    transposed: Transposed | None = None,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text, "<name>.hpp": text} of a layer in parts.
 
@@ -64,16 +78,19 @@ def render_cpp(
             f"name: got {name!r}, which the header has; allowed: another C identifier"
         )
     interface = replace(interface, shared=True)
-    files = render_pair(name, spec, fields, interface, about, command)
-    sizes = _sizes(interface)
+    files = render_pair(name, spec, fields, interface, about, command, transposed)
     reading = [one for one in interface.reading if one != "packed"]
     spans = [f"std::span<const {interface.reading[one]}> {one}" for one in reading]
     spans += [f"std::span<{interface.writing}> {spec.output}", "const workspace &workspace"]
     given = [*reading, spec.output, "workspace"]
     checked = {
-        one: f'detail::checked("{one}", {one}, {one}_numbers)' for one in (*reading, spec.output)
+        one: f'detail::checked("{one}", {one}, {one}_numbers)'
+        for one in (*interface.packing, *reading, spec.output)
     }
     checked["bias"] = f"bias.empty() ? nullptr : {checked['bias']}"
+    packs = [f"std::span<const {c_type}> {one}" for one, c_type in interface.packing.items()]
+    packed = [*(checked[one] for one in interface.packing), "packed()"]
+    packed += ["scratch.get()"] * interface.scratch
     passed = [checked.get(one, "packed()") for one in interface.reading]
     passed += [checked[spec.output], "workspace.data()", "part", "workspace.parts()"]
     known = CppContext(
@@ -86,8 +103,12 @@ def render_cpp(
         ).split("\n"),
         note=comment([interface.note] * bool(interface.note)),
         compile=comment([_COMPILE.format(name)]),
-        arrays=[SizedArray(one, count) for one, count in sizes.items()],
-        packing=interface.packing,
+        arrays=[SizedArray(one, count) for one, count in sizes(interface).items()],
+        packing=list(interface.packing),
+        pack_means=comment(_PACK if len(packs) == 1 else _PACK_ALL, "     * "),
+        pack_head=fitted(f"    explicit layer({', '.join(packs)})"),
+        pack_call=fitted(f"        {name}_pack({', '.join(packed)});"),
+        scratch=interface.scratch,
         packed=interface.packed,
         part_head=fitted(f"    void run_part({', '.join([*spans, 'int part'])}) const"),
         part_call=fitted(f"        {name}_run_part({', '.join(passed)});"),
@@ -99,17 +120,3 @@ def render_cpp(
 
 # Namespaces of C++ and names of the header itself.
 _TAKEN = ("std", "posix", "detail", "workspace", "layer")
-
-
-def _sizes(interface: Interface) -> dict[str, int]:
-    """How many numbers each array has, packed weights aside."""
-    whole = {array: prod(shape) for array, shape in interface.shapes.items()}
-    sizes: dict[str, int] = {}
-    for array in (*interface.packing, *interface.reading):
-        if array in whole:
-            sizes[array] = whole[array]
-        elif array.startswith("add"):  # shaped as the output
-            sizes[array] = whole["output"]
-        elif array != "packed":  # a number for each filter
-            sizes[array] = interface.shapes["weight"][0]
-    return sizes | {"output": whole["output"]}

@@ -18,6 +18,7 @@ from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
 from winogen.program.kinds import KINDS, TransformKind
 from winogen.program.summation import PROGRAM
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -244,7 +245,7 @@ def _head(
         "",
     ]
     if algorithm.points:
-        lines += _field("Points: ", ", ".join(map(str, algorithm.points)))
+        lines += _field("Points: ", in_one_line(algorithm.points))
     elif algorithm.moduli:
         lines += _field("Moduli: ", ", ".join(map(str, algorithm.moduli)))
     if source:
@@ -300,7 +301,7 @@ def of_integers(made: Integral, how: str, command: str) -> list[str]:
         f"F({algorithm.m}, {algorithm.r}) {how}: {made.scale**2} Y = "
         "A^T [(G g G^T) .* (B^T D B)] A",
         "",
-        f"{'Moduli' if algorithm.moduli else 'Points'}: {', '.join(map(str, origin))}",
+        f"{'Moduli' if algorithm.moduli else 'Points'}: {in_one_line(origin)}",
         "",
     ]
     for kind, rows in made.matrices.items():

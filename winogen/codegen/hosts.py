@@ -9,6 +9,9 @@ from typing import Any
 
 from winogen.errors import Unsupported
 
+KINDS = "convolution", "transposed convolution", "convolution of bytes"
+PLAIN = KINDS[:1]
+
 
 @dataclass(frozen=True)
 class Host:
@@ -21,9 +24,22 @@ class Host:
     dtypes: Sequence[str] = ()
     layouts: Sequence[str] = ()
     in_parts: bool = False  # whether its own threads run parts, which do not wait for each other
+    kinds: Sequence[str] = PLAIN  # of layers
+    carries: bool = False  # whether its files may carry weights
 
-    def check(self, dtype: str, layout: str) -> None:
-        """Raise Unsupported for a layer whose arrays the host does not have."""
+    def check(
+        self, dtype: str, layout: str, kind: str = "convolution", carries: bool = False
+    ) -> None:
+        """Raise Unsupported for a layer that the host does not have, or whose arrays it has not.
+
+        ``kind``: one of `KINDS`. ``carries``: whether files are to carry weights.
+        """
+        if carries and not self.carries:
+            able = ", ".join(one.name for one in HOSTS.values() if one.carries)
+            raise Unsupported(f"weights: got some with --host {self.name}; allowed: --host {able}")
+        if kind not in self.kinds:
+            able = ", ".join(one.name for one in HOSTS.values() if kind in one.kinds)
+            raise Unsupported(f"host: got {self.name!r} for a {kind}; allowed: {able}")
         taken = ("dtype", dtype, self.dtypes), ("layout", layout, self.layouts)
         for argument, value, allowed in taken:
             if allowed and value not in allowed:
@@ -42,8 +58,27 @@ class Host:
 HOSTS = {
     host.name: host
     for host in (
-        Host("c", "anyone's C", "winogen.codegen.standalone:render_pair"),
-        Host("c++", "spans and parts in C++20", "winogen.codegen.cpp:render_cpp", in_parts=True),
+        Host(
+            "c",
+            "anyone's C",
+            "winogen.codegen.standalone:render_pair",
+            kinds=KINDS,
+            carries=True,
+        ),
+        Host(
+            "c++",
+            "spans and parts in C++20",
+            "winogen.codegen.cpp:render_cpp",
+            in_parts=True,
+            kinds=KINDS,
+        ),
+        Host(
+            "rust",
+            "a crate of Rust with a safe wrapper and a test",
+            "winogen.codegen.rust:render_crate",
+            in_parts=True,
+            kinds=KINDS,
+        ),
         Host(
             "ggml",
             "a node of a graph of ggml",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from winogen.codegen.shipped import entry_made_of, entry_name
 from winogen.program.summation import PROGRAM
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -31,7 +32,7 @@ def derive_command(
     """
     words = [f"winogen derive {m} {r} --format {format}"]
     words += [f"--stride {stride}"] if stride > 1 else []
-    words += [f"--{option} '{','.join(values)}'" for option, values in made_of.items()]
+    words += [f"--{option} '{in_one_line(values, ',')}'" for option, values in made_of.items()]
     words += [f"--order {order}"] if order != PROGRAM else []
     return " ".join(words)
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from winogen.codegen.calls import used_only
 from winogen.codegen.compiling import compiling, spelled_target
+from winogen.codegen.constants import Constant
 from winogen.codegen.ctext import commented
+from winogen.codegen.reference import Reference
 from winogen.codegen.render import render
 from winogen.codegen.templates import Context, wrapped
 from winogen.errors import InvalidValue
@@ -51,6 +53,8 @@ class Interface:
     scratch: bool = False  # whether packing needs memory of its own
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of arrays, by name
     shared: bool = False  # whether threads are the caller's, each of which runs a part
+    filters: int = 0  # of all groups; of a product: columns
+    reference: Reference | None = None  # what tests in other languages compute; None: nothing
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,19 @@ class Phases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairContext(Context, templates=("standalone.c.j2", "standalone.h.j2")):
+class PairContext(
+    Context,
+    templates=(
+        "standalone.c.j2",
+        "standalone_call.c.j2",
+        "standalone.h.j2",
+        "standalone_weights.c.j2",
+    ),
+):
     """What the templates of a pair of files know; comments are lists of lines."""
 
     name: str
+    NAME: str  # how the names of its macros begin
     guard: str
     kernel: str  # the C of it
     packs: Sequence[str]  # the arrays that it can pack
@@ -100,6 +113,11 @@ class PairContext(Context, templates=("standalone.c.j2", "standalone.h.j2")):
     pack_means: Sequence[str]
     run_means: Sequence[str]
     call: Mapping[str, str]  # the fields of a call, and their values
+    constants: Sequence[Constant]  # the packed weights, and what else files carry of a layer
+    count: str  # "threads", or "parts" where threads are the caller's
+    packed_bytes: int
+    workspace: tuple[int, int]  # bytes that all threads share, and those of each
+    scratch_bytes: int = 0  # that packing needs
     # Of a file for any call with these sizes; a transposed layer has sizes of its own for each.
     sizes: str = ""
     packing: Sequence[str] = ()  # the arguments of the kernel that packs
@@ -124,7 +142,6 @@ class TransposedPairContext(
     layer: Transposed
     calls: Sequence[Mapping[str, Any]]
     number: str  # the type that is computed with, in C
-    scratch_bytes: int  # that packing needs
     zeros: int  # bytes of zeros that calls read
 
 
@@ -173,6 +190,7 @@ def float_interface(
         casts={},
         note=note if precision.narrow else "",
         scratch=transposed is not None,
+        filters=filters,
     )
 
 
@@ -209,6 +227,7 @@ def byte_interface(
             "add": "const uint8_t *",
             "output": "output_number *",
         },
+        filters=filters,
     )
 
 
@@ -220,8 +239,14 @@ def render_pair(
     about: Sequence[str],
     command: str,
     transposed: Transposed | None = None,
+    constants: Sequence[Constant] = (),
+    beside: tuple[str, str] | None = None,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one call, or those of a transposed layer.
+
+    With ``constants``, which begin with the packed weights, there is a "<name>_weights.c" of them.
+    Where the interface packs nothing, no C does. ``beside``: a file of another call of the same
+    kernel, by its name and its text, which this call joins instead of a "<name>.c" of its own.
 
     The .c file is a kernel of these calls alone, whose functions nobody else sees, and the four
     functions of the .h file around it. Those of a transposed layer have a fifth, which says how
@@ -235,18 +260,26 @@ def render_pair(
     if shared:
         (fields,) = sliced(fields)
     kernel = render(spec, call=fields, alone=shared)
-    functions = ["packed_bytes", "pack", "workspace_bytes", "run_part" if shared else "run"]
+    runs, shares = ("run_part", ["part", "parts"]) if shared else ("run", ["threads"])
     scratch = ["scratch"] * interface.scratch
-    functions += [f"{one}_bytes" for one in scratch]
+    functions = ["workspace_bytes", runs, *(f"{one}_bytes" for one in scratch)]
+    functions += ["packed_bytes", "pack"] if interface.packing else []
     exported = {f"{check_name(name)}_{what}" for what in functions}
+    exported |= {f"{name}_{one}_bytes".upper() for one in ("packed", "workspace", "scratch")}
+    exported |= {one.name for one in constants}
     check_free(name, exported, re.findall(r"\w+", kernel))
-    runs, shares = (functions[3], ["part", "parts"]) if shared else ("run", ["threads"])
     packs = [] if shared else shares
-    run = [*interface.reading, spec.output, "workspace", *shares]
+    there = {one.name for one in constants}
+    run = [
+        f"{name}_{one}" if f"{name}_{one}" in there else one
+        for one in (*interface.reading, spec.output, "workspace", *shares)
+    ]
     usage = (f"{name}_pack({', '.join([*interface.packing, 'packed', *scratch, *packs])});",
              f"{name}_{runs}({', '.join(run)});")  # fmt: skip
+    more = [f"{name}_weights.c"] * bool(constants)
     known: dict[str, Any] = {
         "name": name,
+        "NAME": name.upper(),
         "guard": f"{name.upper()}_H",
         "kernel": kernel,
         "packs": spec.packs,
@@ -257,11 +290,17 @@ def render_pair(
         "whole": interface.whole,
         "usage": [textwrap.wrap(text, 93, subsequent_indent="    ") for text in usage],
         "below": comment([f"{name}.h describes {_BELOW.format(interface.whole)}"]),
-        "compile": comment([f"Compile {name}.c {compiling(spec.target, shared)}"]),
+        "compile": comment(
+            [f"Compile {' and '.join([f'{name}.c', *more])} {compiling(spec.target, shared)}"]
+        ),
         "note": comment([interface.note] * bool(interface.note)),
         "fixed_width": any(
             c_type.endswith("_t")
-            for c_type in (*interface.packing.values(), *interface.reading.values())
+            for c_type in (
+                *interface.packing.values(),
+                *interface.reading.values(),
+                *(one.type for one in constants),
+            )
         ),
         "pack": prototype(
             f"{name}_pack",
@@ -287,24 +326,36 @@ def render_pair(
         },
         "pack_means": comment([interface.pack_means]),
         "run_means": comment([interface.run_means]),
+        "constants": constants,
+        "count": "parts" if shared else "threads",
         **spelled_target(spec.target),
     }
     pair: PairContext
     if transposed is None:
         pair = PairContext(
             **known,
+            **_room([fields]),
             sizes=initialisers(fields_for(spec.fields, wishes_of(fields)), fields),
             packing=[one if one in interface.packing else "NULL" for one in spec.packs],
         )
     else:
         calls = transposed.calls
         if shared:
-            sizes = sliced(*(one.fields for one in calls))
-            calls = tuple(replace(one, fields=some) for one, some in zip(calls, sizes))
-        pair = TransposedPairContext(**known, **_of_phases(spec, replace(transposed, calls=calls)))
+            own = sliced(*(one.fields for one in calls))
+            calls = tuple(replace(one, fields=some) for one, some in zip(calls, own))
+        of_phases = _of_phases(spec, replace(transposed, calls=calls))
+        room = _room([one.fields for one in calls], of_phases["zeros"], shared)
+        pair = TransposedPairContext(**known, **room, **of_phases)
+    if beside is None:
+        text = pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")
+        beside = f"{name}.c", used_only(text)
+    else:
+        file, text = beside
+        beside = file, f'{text}\n#include "{name}.h"\n\n{pair.render("standalone_call.c.j2")}'
     return {
-        f"{name}.c": used_only(pair.render(f"standalone{'_transposed' * bool(transposed)}.c.j2")),
+        beside[0]: beside[1],
         f"{name}.h": pair.render("standalone.h.j2"),
+        **{file: pair.render("standalone_weights.c.j2") for file in more},
     }
 
 
@@ -315,6 +366,27 @@ def sliced(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     each = max(fields["shared_bytes"] + fields["thread_bytes"] for fields in calls)
     return [{**fields, "shared_bytes": 0, "thread_bytes": each} for fields in calls]
+
+
+def _room(
+    calls: Sequence[Mapping[str, Any]], zeros: int = 0, shared: bool = False
+) -> dict[str, Any]:
+    """Return how many bytes calls need that follow one another; ``zeros``: that they read besides.
+
+    Where threads are the caller's, each has zeros of its own.
+    """
+    common, each = (
+        max(round_up(fields[name], LINE) for fields in calls)
+        for name in ("shared_bytes", "thread_bytes")
+    )
+    if shared:
+        each += zeros
+    else:
+        common += zeros
+    return {
+        "packed_bytes": sum(max(round_up(one["packed_bytes"], LINE), LINE) for one in calls),
+        "workspace": (common or LINE * (each == 0), each),
+    }
 
 
 def _of_phases(spec: Any, layer: Transposed) -> dict[str, Any]:
@@ -359,14 +431,14 @@ def prototype(function: str, parameters: Sequence[str], returns: str = "void ") 
     return f"{returns}{function}(\n{wrapped(parameters, 4, ', ')})"
 
 
-def comment(paragraphs: Sequence[str]) -> list[str]:
-    """Return the lines of a C comment, each of which begins with " * "."""
+def comment(paragraphs: Sequence[str], begins: str = " * ") -> list[str]:
+    """Return the lines of a comment, each of which begins with " * ", or as other languages do."""
     return [
         line
         for text in paragraphs
         for line in textwrap.wrap(
             commented(text),
-            _COLUMNS - 3,
+            _COLUMNS - len(begins),
             subsequent_indent="    " if text.startswith(" ") else "",
             break_long_words=False,
             break_on_hyphens=False,

@@ -17,8 +17,8 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from winogen import resources
+from winogen.program.iterated import programs_of
 from winogen.program.kinds import KINDS
-from winogen.program.summation import shorten
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -49,7 +49,7 @@ def programs(algorithm: BilinearAlgorithm) -> dict[str, Program]:
     outputs: y0, y1
     """
     known = shipped().get(digest(algorithm))
-    return shorten(algorithm.matrices) if known is None else checked(algorithm, known)
+    return programs_of(algorithm) if known is None else checked(algorithm, known)
 
 
 def search(

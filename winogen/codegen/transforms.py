@@ -16,8 +16,10 @@ from winogen.codegen.naming import derive_command, digest_name
 from winogen.codegen.shipped import entry_made_of, entry_name, entry_of, from_catalog, is_shipped
 from winogen.codegen.transform import Transform, check_programs, transform_of
 from winogen.errors import InvalidType, InvalidValue
+from winogen.program.iterated import programs_of
 from winogen.program.kinds import KINDS
-from winogen.program.summation import PROGRAM, check_order, shorten
+from winogen.program.summation import PROGRAM, check_order
+from winogen.spelling import ITERATED
 
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
@@ -106,7 +108,7 @@ def _searched(
         short = shortest_transforms(algorithm)
         algorithm, programs = short.algorithm, short.programs
     else:
-        programs = shorten(algorithm.matrices, order)
+        programs = programs_of(algorithm, order)
     name = name or digest_name(algorithm) + ("" if order == PROGRAM else f"_{order}")
     data = algorithm.to_dict()
     ops = {kind: programs[kind].counts().to_dict() for kind in KINDS}
@@ -199,6 +201,8 @@ def derive(
         return algebra.winograd(m, r, moduli), "given by the caller"
     algorithm = algebra.cook_toom(m, r, points)
     if points is not None:
+        if algebra.parse_points(points) == (ITERATED,):
+            return algorithm, "default points of two algorithms, the second within the first"
         return algorithm, "given by the caller"
     if algorithm.moduli:
         return algorithm, DEFAULT_MODULI

@@ -222,6 +222,6 @@ def _products(choice: Choice, axis: int, taps: int, stride: int) -> int:
     """Multiplications of one tile along an axis: one per point, more for moduli."""
     assert choice.tile is not None
     m, points = choice.tile[axis], choice.points[axis] if choice.points else None
-    if stride == 1 and (points is None or points.kind == "points"):
+    if stride == 1 and (points is None or (points.kind == "points" and not points.iterated)):
         return m + taps - 1
     return transform_of(m, taps, points, choice.order, stride).products

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from winogen.conv.cuts import MeasuredChoice, Missed
 from winogen.program.summation import PROGRAM
 from winogen.records import AXES, Precision, Sizes
+from winogen.spelling import in_one_line
 
 if TYPE_CHECKING:
     from winogen.conv.solver import Offer
@@ -194,7 +195,7 @@ class Plan:
             return []
         rows = []
         for name, sets in (("points", self.points or ()), ("moduli", self.moduli or ())):
-            texts = [None if one is None else ", ".join(one) for one in sets]
+            texts = [None if one is None else in_one_line(one) for one in sets]
             named = [(f"{name} ({axis})", text) for axis, text in zip(AXES[-len(texts) :], texts)]
             rows += named if len({*texts[-2:]}) > 1 else [(name, texts[-1])] if texts else []
         if self.order != PROGRAM:

@@ -309,8 +309,10 @@ def _set(name: str, value: Any) -> Points:
 def _degree(points: Points) -> int | None:
     """How many inputs a set is for: one per point, and the degrees of all moduli together.
 
-    None where it is for any number: "fourier".
+    None where it is for any number, "fourier" and "iterated", or where the tile has to say which.
     """
+    if points.iterated:
+        return None
     if points.kind == "points":
         return len(points.items)
     from winogen.algebra.moduli import FOURIER, parse_moduli
@@ -361,7 +363,7 @@ def _fit(
         if tile is None:
             raise InvalidValue(
                 f"{name}: got {points.text} along the {axis} without tile; allowed: with tile=, "
-                "since it is for tiles of any size"
+                "since it is for tiles of several sizes"
             )
         degree = tile + taps - 1
     m = degree - taps + 1

@@ -7,17 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
-from winogen.codegen.standalone import float_interface
+from winogen.codegen.reference import Reference
+from winogen.codegen.standalone import check_name, float_interface
 from winogen.conv import arguments, planner
+from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
+from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.program.summation import PROGRAM
 from winogen.records import ARRAY_TYPES, Machine
+from winogen.spelling import in_one_line
 from winogen.toolchain import host_target
 
 
@@ -31,6 +35,7 @@ def standalone(
     add: bool = False,
     add_after: bool = False,
     host: str = "c",
+    weights: Any = None,
     command: str = "winogen.conv.standalone",
     **options: Any,
 ) -> dict[str, str]:
@@ -41,7 +46,9 @@ def standalone(
     "caller", or "caller:N" for about N of them, each thread of the caller runs a part, and the C
     knows nothing of threads. ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS`
     with its extensions, as "avx512+vnni", by default this CPU's. ``host``: one of `HOSTS`, for
-    which the files are written. ``command``: what the files say regenerates them. The plan is made
+    which the files are written. ``weights``: an array of ``weight_shape``, or a mapping with
+    "weight", "bias" and "slopes", which a third file, "<name>_weights.c", then has packed.
+    ``command``: what the files say regenerates them. The plan is made
     for the default machine: files are the same wherever they are made. Raises InvalidType,
     InvalidValue and Unsupported as `conv2d` does.
 
@@ -55,7 +62,7 @@ def standalone(
     asked = Options(**{"threads": threads, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
-    writer.check(dtype, layer.layout)
+    writer.check(dtype, layer.layout, carries=weights is not None)
     filters = layer.filters
     problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
@@ -74,8 +81,18 @@ def standalone(
     shapes = {
         "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
     }  # fmt: skip
-    interface = replace(float_interface(spec, fields), shapes=shapes, shared=shared)
-    return writer.files(name or name_of(problem), spec, fields, interface, about, command)
+    error = predicted_error(folded.layer, chosen.choice, target)
+    interface = replace(
+        float_interface(spec, fields),
+        shapes=shapes,
+        shared=shared,
+        reference=replace(reference_of(problem), error=error),
+    )
+    name, more = name or name_of(problem), {}
+    if weights is not None:
+        of_layer = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
+        interface, more = replace(interface, packing={}), {"constants": of_layer}
+    return writer.files(name, spec, fields, interface, about, command, **more)
 
 
 CALLER = "caller"
@@ -95,6 +112,27 @@ def whose(threads: Any) -> tuple[Any, bool]:
         return threads, False
     known = count.isascii() and count.isdecimal() and len(count) < 10
     return int(count) if known else count, True
+
+
+def reference_of(problem: Problem) -> Reference:
+    """Return what a problem computes, for programs that compute it again."""
+    layer = problem.layer
+    return Reference(
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        kernel=layer.kernel,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        before=[axis.before for axis in layer.axes],
+        planar=layer.planar,
+        dtype=layer.dtype,
+        epilogue=problem.epilogue,
+        mode=layer.padding_mode,
+    )
 
 
 ENDS = (("front", "back"), ("top", "bottom"), ("left", "right"))
@@ -153,7 +191,7 @@ def computed_by(layer: Layer, choice: Choice, spec: KernelSpec) -> list[str]:
         for (axis, transform), transformed in zip(sides[-layer.rank :], along):
             if not transformed:
                 continue
-            made_of = f"points {', '.join(transform.points)}"
+            made_of = f"points {in_one_line(transform.points)}"
             if transform.stride > 1:
                 made_of = f"stride {transform.stride}, {transform.source}"
             if transform.moduli:

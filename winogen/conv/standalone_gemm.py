@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from winogen.codegen.standalone import float_interface, render_pair
+from winogen.codegen.constants import Constant
+from winogen.codegen.standalone import check_name, float_interface, render_pair
 from winogen.conv import arguments
 from winogen.conv.standalone import whose
+from winogen.conv.standalone_weights import carried
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Machine, Precision
 from winogen.toolchain import host_target
@@ -25,6 +27,7 @@ def standalone_gemm(
     transpose_a: bool = False,
     transpose_b: bool = False,
     threads: Any = 1,
+    weights: Any = None,
     command: str = "winogen.conv.standalone_gemm",
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for c = activation(a b + bias), c being m x n.
@@ -32,8 +35,10 @@ def standalone_gemm(
     ``transpose_a``, ``transpose_b``: whether a lies in memory as k x m, and b as n x k.
     ``activation``: as `gemm` takes it; the slopes of prelu come with the call. ``threads``: how
     many the work is cut for, or "caller", see `standalone`; any number may run it. ``isa``: an
-    instruction set of `TARGETS`, by default this CPU's. ``command``: what the files say regenerates
-    them. Blocks are chosen for the default machine: files are the same wherever they are made.
+    instruction set of `TARGETS`, by default this CPU's. ``weights``: b as it lies in memory, or a
+    mapping with "b", "bias" and "slopes", which a third file, "<name>_weights.c", then has packed.
+    ``command``: what the files say regenerates them. Blocks are chosen for the default machine:
+    files are the same wherever they are made.
     Raises InvalidType and InvalidValue.
 
     >>> sorted(standalone_gemm(3136, 16, 64, isa="neon"))
@@ -76,4 +81,9 @@ def standalone_gemm(
         about.append(f"followed by {epilogue.means}")
     spec, fields = work.spec, work.spec.values(work)
     interface = replace(float_interface(spec, fields), shared=shared)
-    return render_pair(name or f"gemm_{m}_{n}_{k}", spec, fields, interface, about, command)
+    name = name or f"gemm_{m}_{n}_{k}"
+    kept: list[Constant] = []
+    if weights is not None:
+        kept = carried(check_name(name), spec, fields, interface, weights, shapes[1][1], n)
+        interface = replace(interface, packing={})
+    return render_pair(name, spec, fields, interface, about, command, constants=kept)

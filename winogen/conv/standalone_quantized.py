@@ -6,7 +6,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from winogen.codegen.standalone import byte_interface, render_pair
+from winogen.codegen.hosts import HOSTS
+from winogen.codegen.reference import Codes, Reference
+from winogen.codegen.standalone import byte_interface, check_name
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -20,7 +22,8 @@ from winogen.conv.quantization import (
 from winogen.conv.quantized import ACTIVATIONS
 from winogen.conv.quantized_planner import CallNumbers, ranked
 from winogen.conv.request import Request
-from winogen.conv.standalone import whose
+from winogen.conv.standalone import reference_of, whose
+from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
 from winogen.records import Epilogue
@@ -45,6 +48,8 @@ def standalone_quantized(
     activation: Any = None,
     algorithm: str = "auto",
     threads: Any = 1,
+    weights: Any = None,
+    host: str = "c",
     command: str = "winogen.conv.standalone_quantized",
     **options: Any,
 ) -> dict[str, str]:
@@ -56,8 +61,9 @@ def standalone_quantized(
     multipliers then do without it. ``add``: whether an array of ``add_dtype`` is added before the
     activation. ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's. ``options``: stride, padding, dilation, groups and layout
-    of `QConv2d`. ``command``: what the files say regenerates them. Raises InvalidType and
-    InvalidValue.
+    of `QConv2d`. ``weights``: a mapping with "weight", "bias", "multiplier" and "slopes", as `pack`
+    takes them, which a third file, "<name>_weights.c", then has packed. ``command``: what the files
+    say regenerates them. Raises InvalidType and InvalidValue.
 
     >>> sorted(standalone_quantized((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2+avxvnni"))
     ['qconv_56x56_64_64_3x3.c', 'qconv_56x56_64_64_3x3.h']
@@ -100,6 +106,8 @@ def standalone_quantized(
             add_signed=add_dtype == "int8",
         )
     layer = Layer.of(weight_shape, "uint8", **options)
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
+    writer.check("int8", layer.layout, "convolution of bytes")
     check_terms(layer.weight_shape)
     problem = layer.problem(input_shape)
     if not problem.batch:
@@ -122,14 +130,39 @@ def standalone_quantized(
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
     spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype, add_dtype)
-    return render_pair(
-        name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
-        spec,
-        fields,
-        replace(byte_interface(spec, fields, types), shared=shared),
-        _about(problem, work, types, epilogue, x_zero),
-        command,
+    shapes = {
+        "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
+    }  # fmt: skip
+    interface = replace(
+        byte_interface(spec, fields, types),
+        shapes=shapes,
+        shared=shared,
+        reference=_reference(problem, work, (x_dtype, x_zero), numbers.limits),
     )
+    name, more = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}", {}
+    if weights is not None:
+        kept = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
+        interface, more = replace(interface, packing={}), {"constants": kept}
+    about = _about(problem, work, types, epilogue, x_zero)
+    return writer.files(name, spec, fields, interface, about, command, **more)
+
+
+def _reference(
+    problem: Problem, work: QuantizedWork, x: tuple[str, int], limits: tuple[int, int]
+) -> Reference:
+    """What it computes, for programs that compute it again; ``x``: type and zero of the input."""
+    reals, spec = work.reals, work.spec
+    codes = Codes(
+        sums=spec.sums,
+        x_zero=x[1],
+        y_zero=work.y_zero,
+        limits=limits,
+        in_reals=spec.in_reals,
+        y_scale=reals.y_scale,
+        add_scale=reals.add_scale,
+        add_zero=reals.add_zero,
+    )
+    return replace(reference_of(problem), dtype=x[0], epilogue=reals.epilogue, codes=codes)
 
 
 def _about(

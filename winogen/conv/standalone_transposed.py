@@ -7,8 +7,11 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from winogen.codegen.standalone import Phases, Transposed, float_interface, render_pair
+from winogen.codegen.hosts import HOSTS
+from winogen.codegen.reference import Reference
+from winogen.codegen.standalone import Phases, Transposed, float_interface
 from winogen.conv import arguments, planner
+from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.options import Options
@@ -51,6 +54,7 @@ def standalone_transposed(
     name: str | None = None,
     add: bool = False,
     add_after: bool = False,
+    host: str = "c",
     command: str = "winogen.conv.standalone_transposed",
     **options: Any,
 ) -> dict[str, str]:
@@ -66,16 +70,18 @@ def standalone_transposed(
     ['conv_transpose_48x48_64_64_4x4.c', 'conv_transpose_48x48_64_64_4x4.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
+    writer = HOSTS[arguments.choice("host", host, tuple(HOSTS))]
     target = host_target() if isa is None else arguments.target(isa)
     threads, shared = whose(options.pop("threads", 1))
     asked = Options(**{"threads": threads, **options})
     layer = TransposedLayer.of(tuple(weight_shape), dtype, asked, output_padding)
     problem = layer.problem(input_shape)
+    writer.check(dtype, layer.sample.layout, "transposed convolution")
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
     filters = layer.sample.filters
     seams = Seams(layer.sample.channels, filters, add * filters, add_after * filters)
-    machine = Machine().without_barriers if shared else Machine()
+    machine = Machine().without_barriers if writer.in_parts or shared else Machine()
     spec, calls = _calls(problem, seams, target, machine)
     sample = layer.sample
     transposed = Transposed(
@@ -83,9 +89,40 @@ def standalone_transposed(
         prod(sample.kernel), tuple(_phases(problem, call, spec) for call in calls),
     )  # fmt: skip
     fields = transposed.calls[0].fields
-    interface = replace(float_interface(spec, fields, transposed), shared=shared)
+    shapes = {
+        "input": problem.input_shape, "weight": layer.weight_shape, "output": problem.output_shape
+    }  # fmt: skip
+    interface = replace(
+        float_interface(spec, fields, transposed),
+        shapes=shapes,
+        shared=shared,
+        reference=_reference(problem, calls, target),
+    )
     about = _about(problem, spec, calls)
-    return render_pair(name or _name(problem), spec, fields, interface, about, command, transposed)
+    return writer.files(name or _name(problem), spec, fields, interface, about, command, transposed)
+
+
+def _reference(problem: TransposedProblem, calls: list[_PartCall], target: Target) -> Reference:
+    """What it computes, for programs that compute it again."""
+    layer, sample = problem.layer, problem.layer.sample
+    computed = [call for call in calls if call.part.weight != ("none",)]
+    return Reference(
+        batch=problem.batch,
+        groups=sample.groups,
+        channels=sample.channels // sample.groups,
+        filters=sample.filters // sample.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        kernel=sample.kernel,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        before=[before for before, _ in layer.ends],
+        planar=sample.planar,
+        dtype=sample.dtype,
+        epilogue=calls[0].part.problem.epilogue,
+        error=max(predicted_error(c.part.problem.layer, c.way.choice, target) for c in computed),
+        transposed=True,
+    )
 
 
 def _calls(

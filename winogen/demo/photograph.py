@@ -40,6 +40,15 @@ def photograph_or_drawing() -> np.ndarray:
         return np.stack([rings, (6 * x + 4 * y) % 1, (y + 1) / 2]).astype(np.float32)
 
 
+def opened(path: str | Path) -> np.ndarray:
+    """Return a picture of any format as (3, H, W), float32 between 0 and 1; raises MissingPackage.
+
+    It takes the package that matplotlib reads pictures by.
+    """
+    image = require("PIL.Image", "plot").open(path).convert("RGB")
+    return np.ascontiguousarray(np.asarray(image, np.float32).transpose(2, 0, 1)) / 255
+
+
 def write_png(path: str | Path, pixels: np.ndarray) -> None:
     """Write pixels of (H, W, 3), uint8, without any package for pictures."""
 

@@ -44,6 +44,7 @@ def rows(target: Target) -> int:
 NEXT_BLOCK = STREAMS["next"] | STREAMS["output"]
 _FILTERS = STREAMS["B"] | STREAMS["next"]
 _ARM = "counted in gcc 12's loops, not measured"
+_BARE = "counted on an emulated Cortex-M4, not measured"
 
 
 def gemm(target: Target, **sizes: int) -> Tuning:
@@ -51,7 +52,12 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 
     Multiply-adds by lane leave little else in the loop, and none of it is a prefetch: packed
     filters are read in the order of memory, which the prefetchers of Arm's cores follow.
+
+    A microcontroller has 32 registers of one number at most: sums of six rows of one vector, of
+    four numbers, leave room for the operands of a step, and make half of the code.
     """
+    if target.bare:
+        return Tuning(_BARE, rows=rows(target), **{"vectors": 1, **sizes})
     sizes = {"vectors": 2, **sizes}
     if not target.by_lane:
         return Tuning(_ZEN4, rows=rows(target), **sizes)

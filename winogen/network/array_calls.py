@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.codegen.constants import spelled, spelled_double
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned
@@ -33,7 +34,6 @@ from winogen.network.loops import (
     walked,
 )
 from winogen.network.once import Once
-from winogen.network.weights import spelled, spelled_double
 from winogen.records import Strides
 
 MOST_AXES = 10  # of loops in C: a walk may be cut once, so that two have runs of one length

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod, sqrt
 from textwrap import dedent, indent
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.codegen.constants import Constant, spelled
 from winogen.codegen.ctext import commented
 from winogen.codegen.templates import wrapped
 from winogen.graph.ir import Node
@@ -34,7 +36,7 @@ from winogen.network.float_writing import FloatWriter
 from winogen.network.interface import interface, rows
 from winogen.network.reading import Network
 from winogen.network.schedule import Schedule
-from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, as_file, spelled
+from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, as_file
 from winogen.records import Target
 
 _C = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
@@ -53,29 +55,15 @@ class Call(NamedTuple):
     struct: tuple[str, str, list[str]] | None = None  # that only this call has
 
 
-class Constant(NamedTuple):
+@dataclass(frozen=True)
+class Weight(Constant):
     """An array among the weights."""
 
-    type: str
-    name: str
-    array: np.ndarray
-    about: str
     begin: int  # in bytes, where the weights are no C
 
     @property
-    def numbers(self) -> int:
-        """How many there are."""
-        return int(self.array.size)
-
-    @property
-    def rows(self) -> str:
-        """Them in C."""
-        words = spelled if self.type == "float" else _integer
-        return wrapped(map(words, self.array.reshape(-1).tolist()), 4, ", ", ",")
-
-    @property
     def data(self) -> bytes:
-        """Their bytes."""
+        """Its bytes."""
         return np.asarray(self.array, _DTYPES[self.type]).tobytes()
 
 
@@ -133,7 +121,7 @@ class ByteWriter:
     def _begin(self, tiles: dict[int, Tiles]) -> None:
         """Start with no constants; ``tiles``: algorithms of layers that are not direct."""
         self.tiles = tiles
-        self.constants: list[Constant] = []
+        self.constants: list[Weight] = []
         self.structs: list[tuple[str, str, list[str]]] = []
         self.known: dict[tuple[str, bytes], str] = {}
         self.data = [self.part_data]  # of weights that are no C
@@ -400,7 +388,7 @@ class ByteWriter:
         key = kind, array.tobytes()
         if key not in self.known:
             begin = sum(map(len, self.data))
-            one = Constant(kind, f"{self.name}_{name}", array, about, begin)
+            one = Weight(kind, f"{self.name}_{name}", array, about, begin)
             self.constants.append(one)
             self.data.append(_filled(one.data))
             there = self.where == "file"
@@ -498,8 +486,3 @@ def _lines(name: str, fields: list[str]) -> str:
 
 def _codes_fields(x_zero: int, y_zero: int, lowest: int, highest: int) -> str:
     return f".x_zero = {x_zero}, .y_zero = {y_zero}, .lowest = {lowest}, .highest = {highest}"
-
-
-def _integer(value: int) -> str:
-    """An integer as C spells it: the least of 32 bits is no constant with a sign."""
-    return str(value) if value > -(2**31) else "-2147483647 - 1"

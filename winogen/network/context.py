@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winogen.codegen.constants import Constant
 from winogen.codegen.functions import TypedConstants
 from winogen.codegen.templates import Context
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from winogen.network.bytes_testing import Limits
     from winogen.network.bytes_tiles import Tiles
     from winogen.network.bytes_writing import Call as ByteCall
-    from winogen.network.bytes_writing import Constant
     from winogen.network.calls import Call, Loop
     from winogen.network.reading import Array
     from winogen.network.weights import Weights
@@ -67,6 +67,7 @@ def paths(names: Sequence[str]) -> tuple[str, ...]:
 class FloatCodeContext(FilesContext, templates=paths(_CODE)):
     """What the templates know of the C of a network of float32."""
 
+    headers: Sequence[str]  # names of those of kernels, of which calls may share a file
     is_part: bool  # whether a larger network calls it, and holds its weights
     items: Sequence[Call | Loop]
     uses_arena: bool

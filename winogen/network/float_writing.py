@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.codegen.constants import spelled_double
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.standalone import Interface, float_interface, render_pair
@@ -23,6 +24,7 @@ from winogen.graph.places import Place
 from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
 from winogen.graph.whole import GROWTH
+from winogen.kernels.kind import wishes_of
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.context import FloatCodeContext, FloatFilesContext
@@ -38,7 +40,6 @@ from winogen.network.weights import (
     Weights,
     as_file,
     packed,
-    spelled_double,
 )
 from winogen.onnx.probes import feed_of
 from winogen.onnx.reference import Reference
@@ -69,6 +70,7 @@ class FloatWriter:
         self.weights, self.halves = Weights(), Weights("uint16")
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
+        self.files_of: dict[Any, str] = {}  # of kernels, by what their texts are made of
         self.structs = Once()
         self.kinds: set[str] = set()  # of maps that are called
         self.turns = False  # whether some change their layout
@@ -104,7 +106,12 @@ class FloatWriter:
         """The names of all files that are compiled, once they are made."""
         more = ["maps"] * bool(self.structs) + ["arrays"] * bool(self.arrays.functions)
         more += ["weights"] * (self.where == "const" and self.weight_bytes > 0)
-        return [self.name, *(f"{self.name}_{one}" for one in more), *self.pairs.values()]
+        return [self.name, *(f"{self.name}_{one}" for one in more), *self.kernels]
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the files of kernels, once these are made."""
+        return [file.removesuffix(".c") for file in self.texts if file.endswith(".c")]
 
     @property
     def flagged(self) -> Target:
@@ -202,7 +209,9 @@ class FloatWriter:
         return Call(label, f"{self._pair(one)}_{function}", arguments_)
 
     def _interface(self, one: Kernel) -> Interface:
-        return replace(float_interface(one.spec, one.fields), shared=self.plan.shared)
+        """What a layer's C has: filters are packed here, and never on the device."""
+        interface = float_interface(one.spec, one.fields)
+        return replace(interface, shared=self.plan.shared, packing={})
 
     def _pair(self, one: Kernel) -> str:
         """The name of a kernel's pair of files."""
@@ -211,7 +220,14 @@ class FloatWriter:
             name = self.pairs[key] = f"{self.name}_{len(self.pairs):02}"
             about = about_of(one.problem, one.choice, one.spec)
             given = one.spec, one.fields, self._interface(one), about, self.command
-            self.texts |= render_pair(name, *given)
+            # Microcontrollers have little room for code: calls of one kernel share its text, where
+            # other compilers know the sizes of the only call.
+            kernel = one.spec, repr(wishes_of(one.fields))
+            file = self.files_of.get(kernel) if self.target.bare else None
+            beside = (file, self.texts[file]) if file else None
+            made = render_pair(name, *given, beside=beside)
+            self.files_of.setdefault(kernel, f"{name}.c")
+            self.texts |= made
         return self.pairs[key]
 
     def _moving(self, label: str, step: Step, rows: Rows, part: maps.Part | None = None) -> Call:
@@ -313,7 +329,8 @@ class FloatWriter:
             **interface(
                 self.name, self.flagged, self.command, read.inputs, read.outputs, lambda _: "float"
             ),
-            "pairs": list(self.pairs.values()),
+            "headers": list(self.pairs.values()),
+            "pairs": self.kernels,
             "items": items,
             "uses_arena": any(_uses_arena(item) for item in items),
             **self.arrays.told(),

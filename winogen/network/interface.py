@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from winogen.codegen.constants import spelled
 from winogen.codegen.templates import wrapped
 from winogen.network.reading import Array
-from winogen.network.weights import spelled
 from winogen.records import Target
-from winogen.records.target import MICROCONTROLLERS
 
 
 def interface(
@@ -34,7 +33,7 @@ def interface(
         "command": command,
         "isa": target.name,
         "flags": " ".join(target.told),
-        "bare": target.core in MICROCONTROLLERS,
+        "bare": target.bare,
         "inputs": inputs,
         "outputs": outputs,
         "signature": ", ".join(

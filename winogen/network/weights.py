@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.render import cdef, render
+from winogen.codegen.constants import spelled
 from winogen.codegen.templates import wrapped
-from winogen.conv import memory
-from winogen.conv.execute import Environment, kernel
-from winogen.kernels.spec import KernelSpec
+from winogen.conv.packing import packed as pack
 from winogen.kernels.work import round_up
 from winogen.network.schedule import Kernel
-from winogen.records import TARGETS, Target
-from winogen.toolchain import host_targets
-from winogen.toolchain.loader import Build
 
 MAGIC = b"winogen1"
 HEADER = 64  # bytes before the numbers of a file
@@ -90,60 +82,11 @@ def as_file(data: bytes) -> bytes:
     return head.ljust(HEADER, b"\0") + data
 
 
-def spelled(number: float) -> str:
-    """Return a float32 as C spells it, exactly.
-
-    >>> spelled(0.1), spelled(-0.0), spelled(float("inf"))
-    ('1.00000000e-01f', '-0.0f', '__builtin_inff()')
-    """
-    if not isfinite(number):
-        return _not_finite(number, "f")
-    return f"{number:.8e}f" if number else f"{number:.1f}f"
-
-
-def spelled_double(number: float) -> str:
-    """Return a float64 as C spells it, exactly.
-
-    >>> spelled_double(1e-5), spelled_double(float("nan"))
-    ('1e-05', '__builtin_nan("")')
-    """
-    return repr(number) if isfinite(number) else _not_finite(number, "")
-
-
-def _not_finite(number: float, suffix: str) -> str:
-    """By what gcc and clang know without a header."""
-    if isnan(number):
-        return f'__builtin_nan{suffix}("")'
-    return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
-
-
-def _runs_here(target: Target) -> bool:
-    return any(
-        target.name == one.name and target.extensions <= one.extensions for one in host_targets()
-    )
-
-
 def packed(one: Kernel, weight: Any) -> np.ndarray:
-    """Return filters as a kernel reads them: its own C packs them, for another CPU's on this one.
+    """Return filters as a kernel reads them, float32 or the bits of numbers of 16 bits as uint16.
 
-    They are float32, or the bits of numbers of 16 bits as uint16. Raises BuildError.
+    Raises BuildError.
     """
-    assert sys.byteorder == "little"
     array = np.ascontiguousarray(weight, np.float32)
     kind = np.float32 if one.spec.precision.filters == "float32" else np.uint16
-    if _runs_here(one.spec.target):
-        made = kernel(one.spec, Environment.now())
-        struct = made.ffi.new("winogen_conv *", one.fields)
-        return made.pack(struct, 1, array).view(kind)
-    library = _foreign(one.spec).load()
-    struct = library.ffi.new("winogen_conv *", one.fields)
-    result = memory.aligned(struct.packed_bytes, "packed weight")
-    pointers = (library.ffi.from_buffer(array), library.ffi.from_buffer(result))
-    library.lib.winogen_pack(struct, *pointers, 1)
-    return result.view(kind)
-
-
-def _foreign(spec: KernelSpec) -> Build:
-    """The kernel by portable C alone, which packs filters as that of its target reads them."""
-    same = replace(spec, target=spec.target.portable)
-    return Build(render(same), cdef(same), TARGETS["generic"], (), spec.name)
+    return pack(one.spec, one.fields, {one.spec.packs[0]: array}).view(kind)

@@ -107,8 +107,7 @@ def generate(
     prefix of files and functions, by default the name of the model's file, and "net" of a proto.
     ``isa``: an instruction set of `TARGETS` with its extensions, or a microcontroller, by default
     this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
-    batch is 1.
-    ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``,
+    batch is 1. ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``,
     ``workspace_limit``: of every layer of floats, as in `conv2d`.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.

@@ -23,6 +23,7 @@ from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_o
 from winogen.rounding.formats import Arithmetic
 from winogen.rounding.stages import Stages
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
+from winogen.spelling import in_one_line
 
 LITERATURE: dict[str, Any] = {}  # the defaults of `measure`
 PRACTICAL: dict[str, Any] = {
@@ -299,6 +300,6 @@ def _text(algorithm: Any) -> str:
     moduli = getattr(algorithm, "moduli", None)
     if points or moduli:
         kind = "moduli" if moduli else "points"
-        values = ", ".join(map(str, moduli or points or ()))
+        values = in_one_line(moduli or points or ())
         return f"F({algorithm.m},{algorithm.r}) {kind} {values}"
     return str(algorithm)

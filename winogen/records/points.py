@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from winogen.spelling import ITERATED, WITHIN, in_one_line
+
 
 @dataclass(frozen=True)
 class Points:
@@ -22,7 +24,12 @@ class Points:
     @property
     def text(self) -> str:
         """All of them in one line."""
-        return ", ".join(self.items)
+        return in_one_line(self.items)
+
+    @property
+    def iterated(self) -> bool:
+        """Whether it is of two algorithms, whose products are more than m + r - 1."""
+        return self.kind == "points" and (WITHIN in self.items or self.items == (ITERATED,))
 
     @property
     def tag(self) -> str:

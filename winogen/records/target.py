@@ -159,6 +159,11 @@ class Target:
         )
 
     @property
+    def bare(self) -> bool:
+        """Whether it is a microcontroller, with little memory and no operating system."""
+        return self.core in MICROCONTROLLERS
+
+    @property
     def portable(self) -> Target:
         """The target "generic" with vectors as wide, whose C packs filters for this one on any CPU.
 

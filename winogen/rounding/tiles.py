@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program import Program, pairs
+from winogen.program import Program, iterated, pairs
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
@@ -170,7 +170,11 @@ def _axis(algorithm: Algorithm, order: str) -> TileAxis:
     if form != "fir":
         raise InvalidValue(f"algorithm: got the form {form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
-    programs = [_program(algorithm.matrices[kind], kind, order) for kind in KINDS]
+    if iterated.parts(algorithm) is not None:  # type: ignore[arg-type]
+        found = iterated.programs_of(algorithm, order)  # type: ignore[arg-type]
+        programs = [found[kind] for kind in KINDS]
+    else:
+        programs = [_program(algorithm.matrices[kind], kind, order) for kind in KINDS]
     n = len(programs[0].inputs)
     return TileAxis(m, r, n, programs[0], programs[1], programs[2], reals, ring)
 

@@ -26,6 +26,7 @@ from winogen.program.search.hierarchy import (
     levels,
     negated,
     references,
+    set_additions,
 )
 
 F = Fraction
@@ -121,7 +122,12 @@ def test_the_worked_example_of_the_source():
     names = [f"x{i}{j}" for i in range(3) for j in range(3)]
     network = hierarchy_network(equations, names)
     assert network.to_matrix() == kronecker(FILTER, FILTER)
-    assert len(network.gates) == 23
+    assert len(network.gates) == 23 == set_additions(equations)
+    # The tie rule of Keane's thesis: one reference to each level. Equal beginnings are one gate.
+    assert set_additions(equations, single=True) == 27
+    network = hierarchy_network(equations, names, single=True)
+    assert network.to_matrix() == kronecker(FILTER, FILTER)
+    assert len(network.gates) == 25
 
 
 entries = st.sampled_from([F(0), F(1), F(-1), F(2), F(-2), F(1, 2)])

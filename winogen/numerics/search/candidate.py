@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from winogen.spelling import WITHIN
+
 _FIELDS = ("points", "moduli", "input", "output")
 
 
@@ -44,9 +46,8 @@ class Candidate:
 
     @property
     def multiplications(self) -> int:
-        """Products of one tile in one dimension: n, and one more for every quadratic modulus."""
-        values = self.points or self.moduli or ()
-        return len(values) + 2 * sum("^2" in value for value in values)
+        """Products of one tile in one dimension."""
+        return self.algorithm.products
 
     def to_dict(self) -> dict:
         """Plain data; the inverse of `from_dict`."""
@@ -68,13 +69,23 @@ class Candidate:
         >>> str(Candidate(4, 3, points=("0", "5/8", "-5/8", "3/2", "-3/2", "inf")))
         '0, ±5/8, ±3/2, inf'
         """
-        values, texts = list(self.points or self.moduli or ()), []
-        for value in values:
-            opposite = value[1:] if value.startswith("-") else f"-{value}"
-            if value.startswith("-") and opposite in values:
-                continue
-            texts.append(f"±{value}" if opposite in values else value)
-        return ", ".join(texts)
+        lists: list[list[str]] = [[]]
+        for value in self.points or self.moduli or ():
+            if value == WITHIN:
+                lists.append([])
+            else:
+                lists[-1].append(value)
+        return "; ".join(", ".join(_signs_joined(values)) for values in lists)
+
+
+def _signs_joined(values: list[str]) -> list[str]:
+    texts = []
+    for value in values:
+        opposite = value[1:] if value.startswith("-") else f"-{value}"
+        if value.startswith("-") and opposite in values:
+            continue
+        texts.append(f"±{value}" if opposite in values else value)
+    return texts
 
 
 def root_text(square: Fraction) -> str:

@@ -22,7 +22,8 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.search import tasks
 from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.propose import is_small
-from winogen.numerics.search.spaces import structures
+from winogen.numerics.search.spaces import Structure, structures
+from winogen.numerics.search.whole import WHOLE, check_whole
 from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.formats import Arithmetic, format_named
 from winogen.rounding.variance import estimate
@@ -82,7 +83,7 @@ class Search:
                 f"distribution: got {drawn!r}; allowed in a search: {', '.join(DISTRIBUTIONS)}"
             )
         # What cannot be is said before any work: the structures, and what is measured.
-        structures(self.m, self.r, self.families, self.zero, self.infinity)
+        _families(self)
         settings = {**DEFAULTS, **self.settings}
         estimate(cook_toom(1, 1), dims=self.dims, **settings)
         Arithmetic(format_named(settings["dtype"]), settings["fused"])
@@ -120,13 +121,14 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
     """
     settings = {**DEFAULTS, **wanted.settings}
     clock = _Clock(wanted.seconds)
-    candidates = _proposals(wanted, settings, execute, clock)
+    candidates, leaders = _proposals(wanted, settings, execute, clock)
     if not candidates:
         raise InvalidValue(
             f"dtype: got {settings['dtype']}, in which every candidate for F({wanted.m}, "
             f"{wanted.r}) overflows; allowed: a type with more bits of exponent, or fewer outputs"
         )
     survivors = _halve(wanted, settings, candidates, execute, clock)
+    survivors = list(dict.fromkeys([*survivors, *leaders]))
     if wanted.scalings:
         work = [tasks.scale_task(c, wanted.dims, settings) for c in survivors]
         made = filter(None, execute("scale rows", work, clock.until(_SCALED)))
@@ -166,10 +168,23 @@ class _Clock:
         return None if self._seconds is None else self._begin + share * self._seconds
 
 
-def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock) -> list[Candidate]:
-    """The candidates with the least estimated error, a fair number of every structure."""
-    kinds = structures(wanted.m, wanted.r, wanted.families, wanted.zero, wanted.infinity)
+def _proposals(
+    wanted: Search, settings: dict, execute: Executor, clock: _Clock
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The candidates with the least estimated error, a fair number of every structure.
+
+    And the best of every family that is known as a whole, which all are measured to the end: they
+    are asked for to be compared.
+    """
+    kinds, whole = _families(wanted)
     work = [
+        tasks.whole_task(
+            *(family, wanted.m, wanted.r, wanted.height, wanted.dims, settings),
+            *(wanted.seed, wanted.keep),
+        )
+        for family in whole
+    ]
+    work += [
         tasks.propose_task(
             *(structure, wanted.m, wanted.r, wanted.height, wanted.dims, settings),
             *(wanted.seed + start, wanted.keep),
@@ -182,7 +197,7 @@ def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock)
     for task, proposals in zip(work, execute("propose", work, clock.until(_PROPOSED))):
         if proposals is None:
             continue
-        group = by_structure.setdefault(str(task["structure"]), {})
+        group = by_structure.setdefault(str(task.get("structure", task.get("family"))), {})
         for error, data in proposals:
             group[Candidate.from_dict(data)] = error
     share = max(1, wanted.keep // (2 * len(by_structure)))
@@ -196,7 +211,23 @@ def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock)
         if len(chosen) >= wanted.keep:
             break
         chosen[candidate] = error
-    return sorted(chosen, key=lambda c: (chosen[c], str(c)))
+    leaders = [
+        min(by_structure[name], key=lambda c: (by_structure[name][c], str(c)))
+        for name in whole
+        if by_structure.get(name)
+    ]
+    return sorted(chosen, key=lambda c: (chosen[c], str(c))), leaders
+
+
+def _families(wanted: Search) -> tuple[list[Structure], list[str]]:
+    """The structures to fill, and the names of families whose candidates are known as a whole."""
+    whole = [name for name in wanted.families if name in WHOLE]
+    filled = tuple(name for name in wanted.families if name not in WHOLE)
+    for name in whole:
+        check_whole(name, wanted.m, wanted.r)
+    if not filled:
+        return [], whole
+    return structures(wanted.m, wanted.r, filled, wanted.zero, wanted.infinity), whole
 
 
 def _halve(

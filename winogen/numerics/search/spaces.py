@@ -238,7 +238,8 @@ def structures(
     results = []
     for family in families:
         if family not in FAMILIES:
-            raise InvalidValue(f"families: got {family!r}; allowed: {', '.join(FAMILIES)}")
+            names = ", ".join((*FAMILIES, "iterated", "circle", "fourier"))
+            raise InvalidValue(f"families: got {family!r}; allowed: {names}")
         for has_zero in (False, True) if zero is None else (zero,):
             for has_infinity in (True, False) if infinity is None else (infinity,):
                 rest = m + r - 1 - has_zero - has_infinity

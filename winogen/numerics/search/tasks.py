@@ -16,6 +16,7 @@ from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.propose import propose
 from winogen.numerics.search.scalings import scale_for_error
 from winogen.numerics.search.spaces import Structure
+from winogen.numerics.search.whole import whole_candidates
 
 
 def propose_task(
@@ -32,6 +33,23 @@ def propose_task(
     return {
         "task": "propose",
         "structure": [structure.zero, structure.infinity, list(structure.slots)],
+        "m": m,
+        "r": r,
+        "height": height,
+        "dims": dims,
+        "settings": settings,
+        "start": start,
+        "keep": keep,
+    }
+
+
+def whole_task(
+    family: str, m: int, r: int, height: int, dims: int, settings: dict, start: int, keep: int
+) -> dict:
+    """The task of finding promising candidates of a family that are known as a whole."""
+    return {
+        "task": "propose",
+        "family": family,
         "m": m,
         "r": r,
         "height": height,
@@ -74,6 +92,9 @@ def run(task: dict) -> Any:
 
 
 def _propose(task: dict) -> list:
+    if "family" in task:
+        asked = {name: value for name, value in task.items() if name != "task"}
+        return [[error, found.to_dict()] for error, found in whole_candidates(**asked)]
     zero, infinity, slots = task["structure"]
     structure = Structure(zero, infinity, tuple(slots))
     m, r = task["m"], task["r"]

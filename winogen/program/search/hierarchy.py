@@ -51,21 +51,57 @@ def levels(sets: Iterable[Variables]) -> list[list[Variables]]:
 
 
 def references(
-    variables: Variables, available: Iterable[Variables]
+    variables: Variables, available: Iterable[Variables], single: bool = False
 ) -> tuple[Variables, list[tuple[Variables, int]]]:
     """Write a set by sets of the next level: ``(what is left over, [(set, ±1), ...])``.
 
-    The largest set that is contained, or whose negation is, is taken first.
+    The largest set that is contained, or whose negation is, is taken first. ``single``: only that
+    one.
     """
     remainder = variables
     used: list[tuple[Variables, int]] = []
     for candidate in available:
+        if single and used:
+            break
         for sign, form in ((1, candidate), (-1, negated(candidate))):
             if form <= remainder:
                 remainder = remainder - form
                 used.append((candidate, sign))
                 break
     return remainder, used
+
+
+def _written(
+    tower: Sequence[Sequence[Variables]], variables: Variables, level: int, single: bool
+) -> tuple[Variables, list[tuple[int, Variables, int]]]:
+    """What is left over of a set of a level, and (level, set, ±1) of what it refers to."""
+    rest, used = variables, []
+    for below in range(level + 1, len(tower) if single else min(level + 2, len(tower))):
+        rest, found = references(rest, tower[below], single)
+        used += [(below, shared, sign) for shared, sign in found]
+    return rest, used
+
+
+def set_additions(equations: Sequence[Equation], single: bool = False) -> int:
+    """Return the additions of equations and of the sets that they refer to, each set once.
+
+    ``single``: by the tie rule of Keane's thesis, one set of each level at most; F(2x2, 3x3) has 27
+    then, as section 6.9.3 prints, for 48 flat and 23 by all references. A network may have fewer,
+    since sums that sets begin with alike are one gate.
+    """
+    tower = levels(group.variables for equation in equations for group in equation)
+    count = sum(len(equation) - 1 for equation in equations if equation)
+    seen: set[tuple[int, Variables]] = set()
+    waiting = [(0, variables) for variables in (tower[0] if tower else ())]
+    while waiting:
+        level, variables = one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        rest, used = _written(tower, variables, level, single)
+        count += len(rest) + len(used) - 1
+        waiting += [(below, shared) for below, shared, _ in used]
+    return count
 
 
 def negated(variables: Variables) -> Variables:
@@ -83,8 +119,14 @@ def _sorted(sets: Iterable[Variables]) -> list[Variables]:
     return sorted(sets, key=lambda s: (-len(s), sorted(s)))
 
 
-def hierarchy_network(equations: Sequence[Equation], names: Sequence[str]) -> GateNetwork:
-    """The network that computes ``equations`` of the variables ``names`` with their hierarchy."""
+def hierarchy_network(
+    equations: Sequence[Equation], names: Sequence[str], single: bool = False
+) -> GateNetwork:
+    """The network that computes ``equations`` of the variables ``names`` with their hierarchy.
+
+    ``single``: the tie rule of Keane's thesis, by which a set refers to one set at most of each
+    level below it, and not to as many of the next one as it has, see `set_additions`.
+    """
     tower = levels(group.variables for equation in equations for group in equation)
     build = Builder(len(names))
     place = {name: j for j, name in enumerate(names)}
@@ -93,15 +135,14 @@ def hierarchy_network(equations: Sequence[Equation], names: Sequence[str]) -> Ga
     def signal(level: int, variables: Variables) -> Signal:
         """The sum of a set of this level."""
         if (level, variables) not in signals_of:
-            following = tower[level + 1] if level + 1 < len(tower) else []
-            signals_of[level, variables] = total(variables, level + 1, following)
+            signals_of[level, variables] = total(variables, level)
         return signals_of[level, variables]
 
-    def total(variables: Variables, level: int, following: Sequence[Variables]) -> Signal:
-        single, used = references(variables, following)
-        signals: list[Signal] = [(sign * ONE, place[name]) for name, sign in sorted(single)]
-        for shared, sign in used:
-            constant, node = signal(level, shared)
+    def total(variables: Variables, level: int) -> Signal:
+        rest, used = _written(tower, variables, level, single)
+        signals: list[Signal] = [(sign * ONE, place[name]) for name, sign in sorted(rest)]
+        for below, shared, sign in used:
+            constant, node = signal(below, shared)
             signals.append((sign * constant, node))
         return cast("Signal", build.chain(signals))  # different variables cannot cancel
 

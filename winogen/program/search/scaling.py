@@ -13,7 +13,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from winogen.algebra.iterated import iterate
 from winogen.errors import VerificationError
+from winogen.program import iterated
 from winogen.program.ir import Program, magnitude
 from winogen.program.search.candidate import OBJECTIVES, PricedProgram, check_objective
 from winogen.program.search.lower import Names, lower, statements
@@ -72,6 +74,19 @@ def shortest_transforms(
     check_objective(objective)
     filter_objective = filter_objective or objective
     check_objective(filter_objective)
+    if (found := iterated.parts(algorithm)) is not None:
+        sizes, *both = found
+        outer, inner = (
+            shortest_transforms(
+                part, objective, filter_objective, registers=registers, error_limit=error_limit
+            )
+            for part in both
+        )
+        programs = iterated.composed(sizes, outer.programs, inner.programs)
+        whole = iterate(outer.algorithm, inner.algorithm)
+        for kind, matrix in whole.matrices.items():
+            programs[kind].verify(matrix)
+        return ShortTransforms(whole, **programs)
     if ranked is None:
         ranked = {kind: ranking(algorithm, kind, objective, error_limit) for kind in RANKED}
     inputs, outputs = (ranked[kind] for kind in RANKED)
