@@ -145,7 +145,7 @@ def test_c_without_contraction_equals_the_evaluator_bit_for_bit(tmp_path_factory
     folder = tmp_path_factory.mktemp("bits")
     programs = shorten(algorithm.matrices)
     with pytest.MonkeyPatch.context() as patch:  # the search for them takes seconds
-        patch.setattr(transforms, "shorten", lambda *_: programs)
+        patch.setattr(transforms, "programs_of", lambda *_: programs)
         t = from_algorithm(algorithm, scale=False)
     for real in ("float", "double"):
         (folder / f"{real}.c").write_text(BITS.format(real=real, header=t.header, name=t.name))

@@ -43,6 +43,13 @@ def _runs_here(target: Target) -> bool:
     )
 
 
+# Of a text that ends early, some is for what would follow.
+_UNUSED = "".join(
+    f'#pragma GCC diagnostic ignored "-Wunused-{what}"\n'
+    for what in ("function", "variable", "const-variable", "macros")
+)
+
+
 def _foreign(spec: Any) -> Build:
     """Portable C that packs filters as the kernel of another target reads them, and ends there.
 
@@ -51,4 +58,5 @@ def _foreign(spec: Any) -> Build:
     same = replace(spec, target=spec.target.portable)
     text = render(same)
     end = text.index("\n}\n", text.index("void winogen_pack(")) + len("\n}\n")
-    return Build(used_only(text[:end]), cdef(same), TARGETS["generic"], (), f"{spec.name}_pack")
+    part = _UNUSED + used_only(text[:end])
+    return Build(part, cdef(same), TARGETS["generic"], (), f"{spec.name}_pack")

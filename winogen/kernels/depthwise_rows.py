@@ -26,7 +26,7 @@ class DepthwiseRows(Variant):
     name = "depthwise_rows"
     algorithm = "direct"
     template = "depthwise_rows.c.j2"
-    title = "Depthwise convolution of few channels, numbers of a row in the lanes"
+    title = "Depthwise convolution of few channels, pixels of a row in the lanes"
     uses = ("rows", "vectors")
     rows_at_once = 16
     buffers_used = {
