@@ -126,19 +126,21 @@ def test_a_layer(tmp_path, options, seed):
     assert np.array_equal(one, other) and np.isfinite(one).all() and np.ptp(one) > 1
 
 
-def test_a_product(tmp_path, seed):
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product(tmp_path, seed, turned):
     rng = np.random.default_rng(seed)
-    weights = {"b": rng.standard_normal((7, 20)).astype("f4"),
+    shape = (20, 7) if turned else (7, 20)
+    weights = {"b": rng.standard_normal(shape).astype("f4"),
                "bias": rng.standard_normal(20).astype("f4")}  # fmt: skip
     x = rng.standard_normal((33, 7)).astype("f4")
 
     def write(**more):
-        return standalone_gemm(33, 20, 7, name="net", isa="generic", **more)
+        return standalone_gemm(33, 20, 7, name="net", isa="generic", transpose_b=turned, **more)
 
     types = {"input": "float", "output": "float"}
     one, other = both(tmp_path, write, weights, x, np.empty((33, 20), "f4"), types, True)
     assert np.array_equal(one, other)
-    exact = x.astype("f8") @ weights["b"] + weights["bias"]
+    exact = x.astype("f8") @ (weights["b"].T if turned else weights["b"]) + weights["bias"]
     assert np.allclose(one, exact, rtol=1e-5, atol=1e-5)
 
 

@@ -48,8 +48,10 @@ class Host:
                     f"as --host {self.name} has it"
                 )
 
-    def files(self, *given: Any, **named: Any) -> dict[str, str]:
+    def files(self, *given: Any, constants: Sequence[Any] = (), **named: Any) -> dict[str, str]:
         """Return the files of a layer, by name; takes what `render_pair` takes."""
+        if self.carries:
+            named["constants"] = constants
         module, function = self.render.split(":")
         files: dict[str, str] = getattr(import_module(module), function)(*given, **named)
         return files

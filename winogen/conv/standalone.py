@@ -8,7 +8,7 @@ from typing import Any
 
 from winogen.codegen.hosts import HOSTS
 from winogen.codegen.reference import Reference
-from winogen.codegen.standalone import check_name, float_interface
+from winogen.codegen.standalone import float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
@@ -88,11 +88,9 @@ def standalone(
         shared=shared,
         reference=replace(reference_of(problem), error=error),
     )
-    name, more = name or name_of(problem), {}
-    if weights is not None:
-        of_layer = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
-        interface, more = replace(interface, packing={}), {"constants": of_layer}
-    return writer.files(name, spec, fields, interface, about, command, **more)
+    name = name or name_of(problem)
+    interface, kept = carried(name, spec, fields, interface, weights, layer.weight_shape)
+    return writer.files(name, spec, fields, interface, about, command, constants=kept)
 
 
 CALLER = "caller"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from winogen.codegen.constants import Constant
-from winogen.codegen.standalone import check_name, float_interface, render_pair
+from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
 from winogen.conv.standalone import whose
 from winogen.conv.standalone_weights import carried
@@ -82,8 +81,5 @@ def standalone_gemm(
     spec, fields = work.spec, work.spec.values(work)
     interface = replace(float_interface(spec, fields), shared=shared)
     name = name or f"gemm_{m}_{n}_{k}"
-    kept: list[Constant] = []
-    if weights is not None:
-        kept = carried(check_name(name), spec, fields, interface, weights, shapes[1][1], n)
-        interface = replace(interface, packing={})
+    interface, kept = carried(name, spec, fields, interface, weights, shapes[1][1], n)
     return render_pair(name, spec, fields, interface, about, command, constants=kept)

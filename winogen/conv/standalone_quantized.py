@@ -8,7 +8,7 @@ from typing import Any
 
 from winogen.codegen.hosts import HOSTS
 from winogen.codegen.reference import Codes, Reference
-from winogen.codegen.standalone import byte_interface, check_name
+from winogen.codegen.standalone import byte_interface
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -139,12 +139,10 @@ def standalone_quantized(
         shared=shared,
         reference=_reference(problem, work, (x_dtype, x_zero), numbers.limits),
     )
-    name, more = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}", {}
-    if weights is not None:
-        kept = carried(check_name(name), spec, fields, interface, weights, layer.weight_shape)
-        interface, more = replace(interface, packing={}), {"constants": kept}
+    name = name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}"
+    interface, kept = carried(name, spec, fields, interface, weights, layer.weight_shape)
     about = _about(problem, work, types, epilogue, x_zero)
-    return writer.files(name, spec, fields, interface, about, command, **more)
+    return writer.files(name, spec, fields, interface, about, command, constants=kept)
 
 
 def _reference(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from winogen.codegen.constants import Constant
-from winogen.codegen.standalone import Interface
+from winogen.codegen.standalone import Interface, check_name
 from winogen.conv.packing import packed
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.kind import Spec
@@ -22,7 +23,6 @@ _NUMBERS = {
     "uint8_t": "uint8",
     "uint16_t": "uint16",
 }
-_MEANS = {"packed": "As `run` reads them.", "bias": "A number for each filter."}
 
 
 def carried(
@@ -33,34 +33,40 @@ def carried(
     weights: Any,
     shape: Sequence[int],
     filters: int | None = None,
-) -> list[Constant]:
-    """Return what `run` of a layer reads of weights, as arrays of C named after the layer.
+) -> tuple[Interface, list[Constant]]:
+    """Return the interface of a layer whose C carries its weights, and what `run` reads of them.
 
-    ``weights``: an array of this ``shape``, or a mapping from names to arrays: all that the
-    interface packs, and any that `run` reads for each filter; a bias may be missing. ``fields``: of
-    the call. ``filters``: how many there are, None for the shape's first size. Raises InvalidType
-    for arrays of other numbers, InvalidValue for other names or shapes, BuildError.
+    These are arrays of C named after the layer. ``weights``: an array of this ``shape``, or a
+    mapping from names to arrays: all that the interface packs, and any that `run` reads for each
+    filter; a bias may be missing. None: the interface as it is, which packs, and no arrays.
+    ``fields``: of the call. ``filters``: how many there are, None for the shape's first size.
+    Raises InvalidType for arrays of other numbers, InvalidValue for other names or shapes,
+    BuildError.
     """
-    first, *others = interface.packing
+    if weights is None:
+        return interface, []
+    check_name(name)
+    first = next(iter(interface.packing))
     types = {**interface.packing, **interface.reading}
-    known = [first, *others]
-    known += [one for one in interface.reading if one in ("bias", "slopes")]
+    read = [one for one in interface.reading if one in ("bias", "slopes")]
+    known = [*interface.packing, *read]
     given = dict(weights) if isinstance(weights, Mapping) else {first: weights}
     if unknown := sorted(map(str, given.keys() - {*known})):
         raise InvalidValue(f"weights: got {', '.join(unknown)}; allowed: {', '.join(known)}")
-    missing = [one for one in (*interface.packing, "slopes") if one in known and one not in given]
-    if missing := [one for one in missing if one != "bias"]:
+    if missing := [one for one in known if one != "bias" and one not in given]:
         raise InvalidValue(f"weights: got no {', '.join(missing)}; allowed: {', '.join(known)}")
-    filters = shape[1] if first == "b" else shape[0]
-    sizes = dict.fromkeys(known, (filters,)) | {first: tuple(shape)}
+    count = shape[0] if filters is None else filters
+    sizes = dict.fromkeys(known, (count,)) | {first: tuple(shape)}
     arrays = {one: _array(one, value, types[one], sizes[one]) for one, value in given.items()}
     made = packed(spec, fields, arrays)
     number = interface.packed if interface.packed != "void" else _bits(spec)
-    kept = [Constant(number, f"{name}_packed", made.view(_NUMBERS[number]), _MEANS["packed"])]
-    for one in ("bias", "slopes"):
-        if one in arrays and one not in interface.packing:
-            kept.append(Constant(types[one], f"{name}_{one}", arrays[one], _MEANS["bias"]))
-    return kept
+    kept = [Constant(number, f"{name}_packed", made.view(_NUMBERS[number]), "As `run` reads them.")]
+    kept += [
+        Constant(types[one], f"{name}_{one}", arrays[one], "A number for each filter.")
+        for one in read
+        if one in arrays
+    ]
+    return replace(interface, packing={}), kept
 
 
 def _bits(spec: Spec) -> str:
