@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.circle import MODULI_FROM, default_moduli
 from winogen.algebra.crt import from_moduli, linear_moduli, winograd
-from winogen.algebra.iterated import iterate, iterated_points, split
-from winogen.algebra.points import (
-    check_points,
-    check_size,
-    default_points,
-    parse_points,
-)
+from winogen.algebra.iterated import Sizes, iterate, iterated_points, split
+from winogen.algebra.points import Point, check_points, check_size, default_points, parse_points
 from winogen.algebra.scalar import matrix
 from winogen.spelling import ITERATED, WITHIN
 
 if TYPE_CHECKING:
     from winogen.typing import Exact
+
+
+def parts(
+    m: int, r: int, points: tuple[Point, ...]
+) -> tuple[Sizes, BilinearAlgorithm, BilinearAlgorithm]:
+    """Return the sizes, the outer and the inner algorithm of points with ``WITHIN`` between them.
+
+    Raises InvalidValue where no sizes fit these points.
+    """
+    sizes, *lists = split(m, r, points)
+    outer, inner = (
+        cook_toom(*size, one or None) for size, one in zip((sizes[:2], sizes[2:]), lists)
+    )
+    return sizes, outer, inner
 
 
 def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> BilinearAlgorithm:
@@ -76,10 +85,7 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
     if parsed == (ITERATED,):
         parsed = iterated_points(m, r)
     if WITHIN in parsed:
-        sizes, *lists = split(m, r, parsed)
-        outer, inner = (
-            cook_toom(*size, one or None) for size, one in zip((sizes[:2], sizes[2:]), lists)
-        )
+        _, outer, inner = parts(m, r, parsed)
         return iterate(outer, inner)
     checked = check_points(m, r, parsed)
     return from_moduli(m, r, linear_moduli(checked), points=checked)

@@ -14,7 +14,6 @@ from winogen.codegen.templates import Context, code_span
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.kind import Spec
 from winogen.records import Target
-from winogen.records.target import MICROCONTROLLERS
 
 _PACKED = "call.layer.packed.start.as_ptr().cast()"  # in a part of a call
 _LONGEST = 64  # letters of a crate's name, as crates.io has it
@@ -91,7 +90,7 @@ def render_crate(
             f"name: got {name!r}, which Rust has other uses for; allowed: another identifier"
         )
     target = spec.target
-    if target.core in MICROCONTROLLERS:
+    if target.bare:
         raise Unsupported(
             f"isa: got {target.core!r}; allowed: CPUs with Rust's std, as --host rust needs it"
         )

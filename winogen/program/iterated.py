@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Grid = Sequence[Sequence[str]]  # names of values, of the outer index and the inner one
 Programs = Mapping[str, Program]
-
-
 Parts = tuple["Sizes", "BilinearAlgorithm", "BilinearAlgorithm"]
 
 
@@ -39,13 +37,10 @@ def parts(algorithm: BilinearAlgorithm) -> Parts | None:
 
 @lru_cache(maxsize=32)
 def _parts(algorithm: BilinearAlgorithm) -> Parts | None:
-    from winogen.algebra import cook_toom, iterate, parse_points
-    from winogen.algebra.iterated import split
+    from winogen.algebra import cooktoom, iterate, parse_points
 
-    sizes, *lists = split(algorithm.m, algorithm.r, parse_points(algorithm.points or ()))
-    outer, inner = (
-        cook_toom(*size, points or None) for size, points in zip((sizes[:2], sizes[2:]), lists)
-    )
+    points = parse_points(algorithm.points or ())
+    sizes, outer, inner = cooktoom.parts(algorithm.m, algorithm.r, points)
     same = iterate(outer, inner).matrices == dict(algorithm.matrices)
     return (sizes, outer, inner) if same else None
 
