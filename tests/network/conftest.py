@@ -7,6 +7,7 @@ import pytest
 from codegen.elsewhere import ELSEWHERE
 from conv.conftest import quick_kernels
 
+from winogen.codegen import constants
 from winogen.network import writing
 from winogen.toolchain import find_compiler
 
@@ -25,6 +26,13 @@ def uncompared(request, monkeypatch):
         monkeypatch.setattr(writing, "compared", lambda *_: "")
 
 
+@pytest.fixture(params=["numbers", "bytes"])
+def written(request, monkeypatch):
+    """Weights as numbers, and as bytes, which many are written as."""
+    if request.param == "bytes":
+        monkeypatch.setattr(constants, "MANY", 8)
+
+
 @pytest.fixture
 def make():
     """``make(folder, "test")`` runs make there and returns what it prints; it must succeed."""
@@ -41,6 +49,7 @@ def make():
         # Layers have tests of their own; in headers of transforms every name begins with theirs.
         for path in {*folder.glob("*.[ch]")} - {
             *folder.glob("*_[0-9][0-9].*"),
+            *folder.glob("*_weights.c"),
             *folder.glob("*_f?_?.h"),
         }:
             assert max(map(len, path.read_text("utf-8").splitlines())) <= 100, path.name

@@ -141,6 +141,7 @@ def test_a_graph_of_codes_says_what_they_mean():
     assert y.dtype == np.uint8 and (y == outputs_of(model, x)).all()
 
 
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("isa", ["generic", "neon", "rvv128"])
 def test_layers_of_bytes_pass_their_own_test(isa, tmp_path, make):
     generate(bytes_ends(), isa=isa).write(tmp_path)

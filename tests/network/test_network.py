@@ -53,6 +53,7 @@ def chain(shape=(2, 3, 9, 11), widths=(6, 4)):
 
 
 @pytest.mark.parametrize("isa, weights", [(None, "const"), ("neon", "object"), ("armv7", "file")])
+@pytest.mark.usefixtures("written")
 def test_it_passes_its_own_test(isa, weights, tmp_path, make):
     files = generate(small(), isa=isa or host_target().name, weights=weights)
     files.write(tmp_path)
@@ -433,6 +434,7 @@ def test_the_command_writes_what_python_does(tmp_path, monkeypatch):
     assert str(files) in done.output
 
 
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize(
     "isa, weights, kept", [(None, "const", "float16"), ("generic", "file", "bfloat16")]
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.constants import spelled
-from winogen.codegen.templates import wrapped
+from winogen.codegen.constants import Constant, rows
 from winogen.conv.packing import packed as pack
 from winogen.kernels.work import round_up
 from winogen.network.schedule import Kernel
@@ -54,14 +53,27 @@ class Weights:
             whole[part.begin : part.begin + part.numbers.size] = part.numbers
         return whole
 
-    def text(self) -> Iterator[str]:
-        """Yield them as lines of C, with a comment before each."""
-        whole = self.data()
-        for part in self.parts:
-            padded = whole[part.begin : part.begin + round_up(part.numbers.size, self._aligned)]
-            yield f"    /* {part.begin}: {part.name} */"
-            words = spelled if self.dtype == np.float32 else str
-            yield wrapped(map(words, padded.tolist()), 4, ", ", ",")
+    def joined(self, name: str) -> Joined:
+        """Return them as one array of C."""
+        kind = "float" if self.dtype == np.float32 else f"{self.dtype.name}_t"
+        return Joined(kind, name, self.data(), "", tuple(self.parts))
+
+
+@dataclass(frozen=True)
+class Joined(Constant):
+    """Arrays one behind the other, with a comment before each."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> str:
+        """Them in C."""
+        ends = [*(part.begin for part in self.parts[1:]), self.numbers]
+        pieces = [self.array[part.begin : end] for part, end in zip(self.parts, ends)]
+        return "\n".join(
+            f"    /* {part.begin}: {part.name} */\n{rows(self.type, piece, bool(self.in_bytes))}"
+            for part, piece in zip(self.parts, pieces)
+        )
 
 
 def digest(data: bytes) -> int:
