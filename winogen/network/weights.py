@@ -53,14 +53,14 @@ class Weights:
             whole[part.begin : part.begin + part.numbers.size] = part.numbers
         return whole
 
-    def joined(self, name: str) -> Joined:
+    def joined(self, name: str) -> AllWeights:
         """Return them as one array of C."""
         kind = "float" if self.dtype == np.float32 else f"{self.dtype.name}_t"
-        return Joined(kind, name, self.data(), "", tuple(self.parts))
+        return AllWeights(kind, name, self.data(), "", tuple(self.parts))
 
 
 @dataclass(frozen=True)
-class Joined(Constant):
+class AllWeights(Constant):
     """Arrays one behind the other, with a comment before each."""
 
     parts: tuple[Part, ...]
