@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from codegen.elsewhere import ELSEWHERE
+from codegen.elsewhere import ELSEWHERE, Elsewhere
 from kernels.samples import work_for
 
 from winogen import kernels, resources
@@ -91,6 +91,23 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     assert loop.arithmetic > 0
     assert loop.loads == loop.stores == 0, loop
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
+
+
+CLANG = Elsewhere(("clang-16", "--target=x86_64-linux-gnu"), ("env",), objdump="objdump", major="16")
+
+
+@pytest.mark.parametrize("kernel", ["mcmr", "direct", "gemm"])
+def test_clang_keeps_sums_in_registers(kernel, tmp_path):
+    """It unrolls loops before functions are inlined, too early to know how long they are."""
+    CLANG.need()
+    spec = spec_of("avx2", kernel, "NHWC")
+    (tmp_path / "kernel.c").write_text(render(spec))
+    text = CLANG.disassembled(tmp_path, "kernel.c", *spec.target.flags)
+    name = f"gemm_{spec.tuning.vectors}_{spec.tuning.rows}"
+    found = [one for one in loops(text) if one.function == name]
+    loop = max(found, key=lambda one: one.arithmetic)
+    assert loop.arithmetic % (spec.tuning.rows * spec.tuning.vectors) == 0
+    assert loop.loads == loop.stores == 0 and loop.arithmetic / loop.instructions > 0.5, loop
 
 
 @pytest.mark.parametrize("algorithm, tile", [("direct", None), ("mcmr", (4, 4))])
