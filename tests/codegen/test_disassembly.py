@@ -93,7 +93,9 @@ def test_the_product_is_multiply_adds(isa, kernel, layout, tmp_path):
     assert loop.arithmetic / loop.instructions >= LIMITS[isa, kernel, layout], loop
 
 
-CLANG = Elsewhere(("clang-16", "--target=x86_64-linux-gnu"), ("env",), objdump="objdump", major="16")
+CLANG = Elsewhere(
+    ("clang-16", "--target=x86_64-linux-gnu"), ("env",), objdump="objdump", major="16"
+)
 
 
 @pytest.mark.parametrize("kernel", ["mcmr", "direct", "gemm"])
