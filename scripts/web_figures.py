@@ -3,8 +3,9 @@
     mkdir rival && npm install --prefix rival onnxruntime-web
     python scripts/web_figures.py rival --threads 1 2
 
-The net has layers of 3x3 with ReLU on a picture of 128 x 128, as small upscalers have them. Every
-round gives each of them a call, in an order that is drawn anew; medians count. Errors are
+The net has layers of 3x3 with ReLU on a picture of 128 x 128, as small upscalers have them. Each
+has a process of its own; every round gives each of them a call, in an order that is drawn anew,
+and medians count. Errors are
 max |y - y64| / max |y64| on normal data, y64 being direct convolution in float64. Node takes
 relaxed SIMD from version 21 on, and with --experimental-wasm-relaxed-simd before, which it gets.
 """
@@ -14,9 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import random
 import subprocess
+import time
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -26,37 +31,40 @@ from winogen.network import generate
 
 SIDE = 128
 WIDTHS = (3, 32, 32, 32, 32, 3)
+# One of the two, which calls its net for each line that it reads and prints the milliseconds.
 RUN = """
 import { readFileSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
-const [rival, rounds, threads] = [process.argv[2], ...process.argv.slice(3).map(Number)];
-const ort = await import(pathToFileURL(`${rival}/ort.node.min.mjs`));
-const { load } = await import(pathToFileURL("web/net.js"));
+const [rival, name, threads] = [process.argv[2], process.argv[3], Number(process.argv[4])];
 const bytes = readFileSync("x.bin");
 const x = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-ort.env.wasm.numThreads = threads;
-const session = await ort.InferenceSession.create(readFileSync("net.onnx"));
-const net = await load({ threads });
-const feeds = { x: new ort.Tensor("float32", x, net.inputs[0].shape) };
-const ways = {
-    winogen: async () => net.run(x),
-    "onnxruntime-web": async () => (await session.run(feeds)).y.data,
-};
-const times = { winogen: [], "onnxruntime-web": [] };
-for (const [name, way] of Object.entries(ways)) {
-    for (let i = 0; i < 3; i++) await way();    // engines compile what is called often
-    writeFileSync(`${name}.bin`, new Uint8Array(Float32Array.from(await way()).buffer));
+let call, kind = "";
+if (name === "winogen") {
+    const { load } = await import(pathToFileURL("web/net.js"));
+    const net = await load({ threads });
+    call = async () => net.run(x);
+    kind = `${net.relaxed ? "relaxed SIMD" : "SIMD"}, on ${net.threads}`;
+} else {
+    const ort = await import(pathToFileURL(`${rival}/ort.node.min.mjs`));
+    ort.env.wasm.numThreads = threads;
+    const session = await ort.InferenceSession.create(readFileSync("net.onnx"));
+    const feeds = { x: new ort.Tensor("float32", x, [1, WIDTH, SIDE, SIDE]) };
+    call = async () => (await session.run(feeds)).y.data;
 }
-for (let round = 0; round < rounds; round++)
-    for (const name of Math.random() < 0.5 ? Object.keys(ways) : Object.keys(ways).reverse()) {
-        const begin = performance.now();
-        await ways[name]();
-        times[name].push(performance.now() - begin);
-    }
-console.log(JSON.stringify({ relaxed: net.relaxed, threads: net.threads, times }));
+for (let i = 0; i < 5; i++) await call();    // engines compile what is called often
+writeFileSync(`${name}.bin`, new Uint8Array(Float32Array.from(await call()).buffer));
+console.log(kind);
+for await (const line of createInterface({ input: process.stdin })) {
+    const begin = performance.now();
+    await call();
+    console.log(performance.now() - begin);
+}
 process.exit(0);
 """
+WAYS = "winogen", "onnxruntime-web"
+QUIET = 0.03  # seconds in which threads that wait for more end their spinning
 
 
 def main() -> None:
@@ -76,19 +84,66 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         exact = written(folder)
-        (folder / "run.mjs").write_text(RUN)
+        text = RUN.replace("WIDTH", str(WIDTHS[0])).replace("SIDE", str(SIDE))
+        (folder / "run.mjs").write_text(text)
         for threads in asked.threads:
-            words = ["run.mjs", str(rival / "dist"), str(asked.rounds), str(threads)]
-            text = in_node(words, folder)
-            said = json.loads(text.splitlines()[-1])
-            usual = {way: float(np.median(times)) for way, times in said["times"].items()}
-            for way, ms in usual.items():
-                made = np.fromfile(folder / f"{way}.bin", "f4").reshape(exact.shape)
+            with ExitStack() as stack:
+                nets = [
+                    stack.enter_context(Net(way, rival / "dist", threads, folder)) for way in WAYS
+                ]
+                for _ in range(asked.rounds):
+                    for net in random.sample(nets, len(nets)):
+                        time.sleep(QUIET)
+                        net.call()
+            usual = {}
+            for net in nets:
+                usual[net.way] = median(net.times)
+                made = np.fromfile(folder / f"{net.way}.bin", "f4").reshape(exact.shape)
                 error = np.abs(made - exact).max() / np.abs(exact).max()
-                print(f"{threads:<8} {way:<16} {ms:6.2f}   {error:.0e}")
+                print(f"{threads:<8} {net.way:<16} {usual[net.way]:6.2f}   {error:.0e}")
             gain = usual["onnxruntime-web"] / usual["winogen"]
-            kind = "relaxed SIMD" if said["relaxed"] else "SIMD"
-            print(f"         {gain:.2f} times as fast, {kind}, on {said['threads']}")
+            print(f"         {gain:.2f} times as fast, {nets[0].kind}")
+
+
+class Net:
+    """A process that has loaded the net by one of the ways, and runs it when it is called."""
+
+    def __init__(self, way: str, rival: Path, threads: int, folder: Path) -> None:
+        self.way = way
+        self.times: list[float] = []  # ms
+        words = ["node", *relaxed(), "run.mjs", str(rival), way, str(threads)]
+        self._process = subprocess.Popen(
+            words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.kind = self._said()
+
+    def __enter__(self) -> Net:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def call(self) -> None:
+        """Run the net once."""
+        assert self._process.stdin
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        self.times.append(float(self._said()))
+
+    def _said(self) -> str:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.way}: the process ended")
+        return line.strip()
+
+
+def relaxed() -> list[str]:
+    """Return the option by which node has relaxed SIMD, which it has without from 21 on."""
+    flag = "--experimental-wasm-relaxed-simd"
+    done = subprocess.run(["node", flag, "--eval", "0"], capture_output=True, check=False)
+    return [] if done.returncode else [flag]
 
 
 def written(folder: Path) -> np.ndarray:
@@ -121,19 +176,6 @@ def written(folder: Path) -> np.ndarray:
     x.tofile(folder / "x.bin")
     generate(folder / "net.onnx", host="web", name="net").write(folder / "web")
     return y
-
-
-def in_node(words: list[str], folder: Path) -> str:
-    """Return what a program prints; relaxed SIMD is asked of a node that has to be asked."""
-    for flags in (["--experimental-wasm-relaxed-simd"], []):
-        done = subprocess.run(
-            ["node", *flags, *words], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if "bad option" not in done.stderr:
-            break
-    if done.returncode:
-        raise SystemExit("\n".join(done.stderr.splitlines()[-6:]))
-    return done.stdout
 
 
 if __name__ == "__main__":

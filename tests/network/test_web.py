@@ -137,6 +137,12 @@ def test_it_computes_the_model_in_node_on_any_threads(folder, flags):
     check(folder, told)
 
 
+def test_it_runs_beside_modules_that_make_workers_of_node_global(folder):
+    """As onnxruntime-web does, once it has threads."""
+    beside = "import { Worker } from 'node:worker_threads'; globalThis.Worker = Worker;"
+    check(folder, in_node(folder, [1, 2], f"--import=data:text/javascript,{beside}"))
+
+
 def test_relaxed_simd_is_only_used_where_it_is(folder):
     """Both builds compute the model; the plain one has no relaxed instruction."""
     madd = b"\xfd\x85\x02"
