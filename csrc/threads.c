@@ -11,7 +11,11 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <time.h>
+#include <unistd.h>
 
 /* Longer than what lies between the layers of a net, as waking a thread would take longer than a
  * small layer. Whoever else has work for the core gets it between looks. */
@@ -33,14 +37,24 @@ static const bell new_bell = {
     .state = SILENT, .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER
 };
 
-/* Unless its owner sleeps, the bell may be gone right after the exchange. */
-static void ring(bell *b)
+/* Whoever hears that the owner sleeps may change what is the owner's, until it is woken. */
+static int its_owner_sleeps(bell *b)
 {
-    if (__atomic_exchange_n(&b->state, RUNG, __ATOMIC_SEQ_CST) != ASLEEP) return;
+    return __atomic_exchange_n(&b->state, RUNG, __ATOMIC_SEQ_CST) == ASLEEP;
+}
+
+static void wake_owner(bell *b)
+{
     pthread_mutex_lock(&b->mutex);
     b->rung = 1;
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);
+}
+
+/* Unless its owner sleeps, the bell may be gone once it is rung. */
+static void ring(bell *b)
+{
+    if (its_owner_sleeps(b)) wake_owner(b);
 }
 
 static int64_t nanoseconds(void)
@@ -76,7 +90,7 @@ static void wait_for(bell *b)
     if (!rings_soon(b)) {
         int silent = SILENT;
         pthread_mutex_lock(&b->mutex);
-        if (__atomic_compare_exchange_n(&b->state, &silent, ASLEEP, 0, __ATOMIC_ACQUIRE,
+        if (__atomic_compare_exchange_n(&b->state, &silent, ASLEEP, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE))
             while (!b->rung) pthread_cond_wait(&b->changed, &b->mutex);
         b->rung = 0;
@@ -101,11 +115,30 @@ static cpus own_cpus(void)
 static int equal(const cpus *a, const cpus *b) { return CPU_EQUAL(a, b); }
 
 static void use(const cpus *mask) { sched_setaffinity(0, sizeof *mask, mask); }
+
+static int own_number(void) { return (int)syscall(SYS_gettid); }
+
+static int own_cpu(void) { return sched_getcpu(); }
+
+/* Keeps a thread off one of these CPUs; returns whether that was possible. */
+static int keep_off(int number, const cpus *mask, int cpu)
+{
+    cpus others = *mask;
+    CPU_CLR(cpu, &others);
+    return CPU_COUNT(&others) > 0 && !sched_setaffinity(number, sizeof others, &others);
+}
 #else
 typedef char cpus;    /* threads are tied to none */
 static cpus own_cpus(void) { return 0; }
 static int equal(const cpus *a, const cpus *b) { return *a == *b; }
 static void use(const cpus *mask) { (void)mask; }
+static int own_number(void) { return 0; }
+static int own_cpu(void) { return -1; }
+static int keep_off(int number, const cpus *mask, int cpu)
+{
+    (void)number, (void)mask, (void)cpu;
+    return 0;
+}
 #endif
 
 /* A call: `members` threads, each with its share of [0, count). */
@@ -115,6 +148,7 @@ typedef struct {
     int64_t count, members;          /* How often it is called, and by how many threads. */
     int64_t left;                    /* Threads that have not finished. */
     cpus cpus;                       /* The CPUs of the caller. */
+    int cpu;                         /* The one that it runs on, -1 where that cannot be told. */
     bell over;                       /* What the last thread rings. */
 } job;
 
@@ -124,6 +158,8 @@ typedef struct worker {
                              * does its share. */
     int64_t member;         /* Its place among the members. */
     cpus cpus;              /* The CPUs of the last call. */
+    int number;             /* What the system calls it. */
+    int is_kept_off;        /* Whether it may not use all of its CPUs. */
     struct worker *next;    /* The next of those that are idle. */
 } worker;
 
@@ -157,10 +193,30 @@ static void do_share(const job *j, int64_t member)
     for (int64_t i = j->count * member / j->members; i < last; i++) j->one(j->context, i);
 }
 
+/* Systems may wake a thread on its caller's CPU though another is idle, as on small virtual
+ * machines; then both take turns until that is noticed. So it has to wake elsewhere. */
+static void call_for(worker *w, const job *j)
+{
+    if (!its_owner_sleeps(&w->called)) return;
+    if (j->cpu >= 0 && keep_off(w->number, &j->cpus, j->cpu)) {
+        w->cpus = j->cpus;
+        w->is_kept_off = 1;
+    }
+    wake_owner(&w->called);
+}
+
+static void rest(worker *w)
+{
+    wait_for(&w->called);
+    if (w->is_kept_off) use(&w->cpus);
+    w->is_kept_off = 0;
+}
+
 static void *work(void *self)
 {
     worker *w = self;
-    for (;; wait_for(&w->called)) {
+    w->number = own_number();
+    for (;; rest(w)) {
         job *j = __atomic_exchange_n(&w->job, NULL, __ATOMIC_SEQ_CST);
         if (!j) continue;
         if (!equal(&w->cpus, &j->cpus)) {
@@ -229,13 +285,14 @@ void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t cou
         return;
     }
     j.cpus = own_cpus();
+    j.cpu = own_cpu();
     int64_t all = 1, done = 1;    /* the caller is member 0 */
     for (worker *w = take(members - 1), *next; w; w = next) {
         next = w->next;
         joined[all] = w;
         w->member = all++;
         __atomic_store_n(&w->job, &j, __ATOMIC_SEQ_CST);
-        ring(&w->called);
+        call_for(w, &j);
     }
     while (all < members && (joined[all] = made(&j, all))) all++;
     do_share(&j, 0);

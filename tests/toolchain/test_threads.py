@@ -211,6 +211,63 @@ print(time.process_time() - since)
     assert float(python(code).finish()) < 0.3
 
 
+RESTED = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+void winogen_on_threads(void (*one)(void *, int64_t), void *, int64_t count, int threads);
+void winogen_threads_begin(void *create);
+
+static int cpus[2], counts[2];
+
+static void note(void *unused, int64_t i)
+{
+    const clock_t begin = clock();
+    cpu_set_t mask;
+    (void)unused;
+    cpus[i] = sched_getcpu();
+    sched_getaffinity(0, sizeof mask, &mask);
+    counts[i] = CPU_COUNT(&mask);
+    while (clock() - begin < CLOCKS_PER_SEC / 500);
+}
+
+int main(void)
+{
+    const struct timespec nap = { 0, 20000000 };
+    int beside = 0, narrowed = 0;
+    cpu_set_t mask;
+    sched_getaffinity(0, sizeof mask, &mask);
+    winogen_threads_begin((void *)pthread_create);
+    for (int turn = 0; turn < 40; turn++) {
+        nanosleep(&nap, NULL);
+        winogen_on_threads(note, NULL, 2, 2);
+        if (turn == 0) continue;    /* the thread was made */
+        beside += cpus[0] == cpus[1];
+        narrowed += counts[0] != CPU_COUNT(&mask) || counts[1] != CPU_COUNT(&mask);
+    }
+    printf("%d %d\n", beside, narrowed);
+}
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs 2 CPUs"
+)
+def test_a_thread_that_slept_begins_on_a_cpu_that_its_caller_does_not_use(tmp_path):
+    """In half of all calls at most: where others compute, it may be moved."""
+    (tmp_path / "rested.c").write_text(RESTED)
+    pool = str(resources.folder("csrc") / "threads.c")
+    words = ["-std=gnu11", "-O1", "rested.c", pool, "-pthread", "-o", "rested"]
+    subprocess.run([*find_compiler().command, *words], cwd=tmp_path, check=True)
+    printed = subprocess.run(["./rested"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    beside, narrowed = map(int, printed.stdout.split())
+    assert narrowed == 0 and beside <= 20
+
+
 DRIVER = r"""
 #include <pthread.h>
 #include <stdint.h>
