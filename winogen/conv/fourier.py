@@ -33,7 +33,7 @@ class Rates:
     are loads, stores and shuffles.
     """
 
-    flops: float = 3.0  # of a transform, per cycle, in float32
+    flops: float = 4.0  # of a transform, per cycle, in float32
     product: float = 1.5  # cycles of a complex product of two spectra
     # The same in a product of matrices, one for each frequency, and to begin with one of these.
     summed: float = 0.8
