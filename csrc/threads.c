@@ -11,11 +11,11 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 #ifdef __linux__
 #include <sys/syscall.h>
-#endif
-#include <time.h>
 #include <unistd.h>
+#endif
 
 /* Longer than what lies between the layers of a net, as waking a thread would take longer than a
  * small layer. Whoever else has work for the core gets it between looks. */
@@ -114,31 +114,32 @@ static cpus own_cpus(void)
 
 static int equal(const cpus *a, const cpus *b) { return CPU_EQUAL(a, b); }
 
-static void use(const cpus *mask) { sched_setaffinity(0, sizeof *mask, mask); }
-
 static int own_number(void) { return (int)syscall(SYS_gettid); }
 
-static int own_cpu(void) { return sched_getcpu(); }
-
-/* Keeps a thread off one of these CPUs; returns whether that was possible. */
-static int keep_off(int number, const cpus *mask, int cpu)
+/* Lets a thread use these CPUs, 0 being the one that calls; returns whether that was possible. */
+static int let_use(int number, const cpus *mask)
 {
-    cpus others = *mask;
-    CPU_CLR(cpu, &others);
-    return CPU_COUNT(&others) > 0 && !sched_setaffinity(number, sizeof others, &others);
+    return !sched_setaffinity(number, sizeof *mask, mask);
+}
+
+/* All but the one that this thread runs on, where that can be told. */
+static cpus others(cpus mask)
+{
+    const int cpu = sched_getcpu();
+    if (cpu >= 0) CPU_CLR(cpu, &mask);
+    return mask;
 }
 #else
 typedef char cpus;    /* threads are tied to none */
 static cpus own_cpus(void) { return 0; }
 static int equal(const cpus *a, const cpus *b) { return *a == *b; }
-static void use(const cpus *mask) { (void)mask; }
 static int own_number(void) { return 0; }
-static int own_cpu(void) { return -1; }
-static int keep_off(int number, const cpus *mask, int cpu)
+static int let_use(int number, const cpus *mask)
 {
-    (void)number, (void)mask, (void)cpu;
+    (void)number, (void)mask;
     return 0;
 }
+static cpus others(cpus mask) { return mask; }
 #endif
 
 /* A call: `members` threads, each with its share of [0, count). */
@@ -148,7 +149,6 @@ typedef struct {
     int64_t count, members;          /* How often it is called, and by how many threads. */
     int64_t left;                    /* Threads that have not finished. */
     cpus cpus;                       /* The CPUs of the caller. */
-    int cpu;                         /* The one that it runs on, -1 where that cannot be told. */
     bell over;                       /* What the last thread rings. */
 } job;
 
@@ -157,9 +157,8 @@ typedef struct worker {
     job *job;               /* The job to join: whoever takes it from here, worker or caller,
                              * does its share. */
     int64_t member;         /* Its place among the members. */
-    cpus cpus;              /* The CPUs of the last call. */
+    cpus cpus;              /* The CPUs that it may use. */
     int number;             /* What the system calls it. */
-    int is_kept_off;        /* Whether it may not use all of its CPUs. */
     struct worker *next;    /* The next of those that are idle. */
 } worker;
 
@@ -198,30 +197,21 @@ static void do_share(const job *j, int64_t member)
 static void call_for(worker *w, const job *j)
 {
     if (!its_owner_sleeps(&w->called)) return;
-    if (j->cpu >= 0 && keep_off(w->number, &j->cpus, j->cpu)) {
-        w->cpus = j->cpus;
-        w->is_kept_off = 1;
-    }
+    const cpus elsewhere = others(j->cpus);
+    if (let_use(w->number, &elsewhere)) w->cpus = elsewhere;
     wake_owner(&w->called);
-}
-
-static void rest(worker *w)
-{
-    wait_for(&w->called);
-    if (w->is_kept_off) use(&w->cpus);
-    w->is_kept_off = 0;
 }
 
 static void *work(void *self)
 {
     worker *w = self;
     w->number = own_number();
-    for (;; rest(w)) {
+    for (;; wait_for(&w->called)) {
         job *j = __atomic_exchange_n(&w->job, NULL, __ATOMIC_SEQ_CST);
         if (!j) continue;
         if (!equal(&w->cpus, &j->cpus)) {
             w->cpus = j->cpus;
-            use(&w->cpus);
+            let_use(0, &w->cpus);
         }
         do_share(j, w->member);
         release(w);    /* before the call ends, so that the next one need not make a thread */
@@ -285,7 +275,6 @@ void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t cou
         return;
     }
     j.cpus = own_cpus();
-    j.cpu = own_cpu();
     int64_t all = 1, done = 1;    /* the caller is member 0 */
     for (worker *w = take(members - 1), *next; w; w = next) {
         next = w->next;

@@ -46,7 +46,7 @@ def test_compilers_read_what_was_written(number, many, tmp_path, seed, monkeypat
     for defines in (False, True):
         file = tmp_path / f"{'weights' if defines else 'main'}.c"
         file.write_text(template.render(one=one, defines=defines))
-    found = [find_compiler().command, *((clang,) for clang in ["clang-16"] if shutil.which(clang))]
+    found = [find_compiler().command] + [("clang-16",)] * (shutil.which("clang-16") is not None)
     for compiler in found if many == MANY else found[:1]:
         words = [*compiler, *STRICT, "main.c", "weights.c", "-o", "program"]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)

@@ -73,3 +73,10 @@ def shipped_kernels(monkeypatch, quick_kernels):
     execute.forget()
     yield
     execute.forget()
+
+
+@pytest.fixture(params=["numbers", "bytes"])
+def written(request, monkeypatch):
+    """Weights in files of C as numbers, and as bytes, which many are written as."""
+    if request.param == "bytes":
+        monkeypatch.setattr("winogen.codegen.constants.MANY", 8)

@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from winogen.codegen import constants
 from winogen.conv import packing
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
@@ -17,14 +16,7 @@ from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.toolchain import find_compiler
 
-
-@pytest.fixture(params=["numbers", "bytes"], autouse=True)
-def written(request, monkeypatch):
-    """Arrays as numbers, and as bytes, which long ones are written as."""
-    if request.param == "bytes":
-        monkeypatch.setattr(constants, "MANY", 8)
-
-
+pytestmark = pytest.mark.usefixtures("written")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-std=c11")
 X, W = (1, 6, 9, 11), (10, 6, 3, 3)
 

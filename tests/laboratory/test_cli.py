@@ -170,6 +170,7 @@ def test_others_take_turns_with_the_main_one(tiny_file, tmp_path):
     [
         ("python=/no/such/python", "cannot start /no/such/python: No such file"),
         ("isa=pdp11", "WINOGEN_ISA: got 'pdp11'"),
+        ("cc=no-such-cc", "CC: got 'no-such-cc'"),
     ],
 )
 def test_places_that_are_none_are_told_before_any_measurement(

@@ -325,7 +325,7 @@ def test_a_plot_of_one_contestant(nets_document, tmp_path):
         (("--nets", "tiny", "--only", "vgg"), "only: got 'vgg'"),
         (
             ("--nets", "tiny", "--beside", "python=p,tile=4"),
-            "beside python=p,tile=4, option: got 'tile' with --nets; allowed: isa, python",
+            "beside python=p,tile=4, option: got 'tile' with --nets; allowed: isa, cc, python",
         ),
         (("--nets", "tiny", "--resume"), "resume: got it without --results; allowed: with"),
         (("--resume",), "resume: got True; allowed: none without --nets"),

@@ -5,13 +5,12 @@ import subprocess
 import numpy as np
 import pytest
 from codegen.elsewhere import ELSEWHERE
-from conv.conftest import quick_kernels
+from conv.conftest import quick_kernels, written
 
-from winogen.codegen import constants
 from winogen.network import writing
 from winogen.toolchain import find_compiler
 
-__all__ = ["quick_kernels"]
+__all__ = ["quick_kernels", "written"]
 
 onnx = pytest.importorskip("onnx.helper") and pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -24,13 +23,6 @@ def uncompared(request, monkeypatch):
     """Networks are compared in tests of that; others compile what they write themselves."""
     if "compares" not in request.keywords:
         monkeypatch.setattr(writing, "compared", lambda *_: "")
-
-
-@pytest.fixture(params=["numbers", "bytes"])
-def written(request, monkeypatch):
-    """Weights as numbers, and as bytes, which many are written as."""
-    if request.param == "bytes":
-        monkeypatch.setattr(constants, "MANY", 8)
 
 
 @pytest.fixture

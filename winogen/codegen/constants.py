@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite, isnan
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from winogen.codegen.templates import wrapped
 # Arrays of more numbers are written as strings of bytes: nobody reads them, and compilers take
 # these ten to thirty times as fast, in a quarter of the memory.
 MANY = 16384
-ROW = 64  # bytes of a string; more than 4,095 are not portable
 _AT_ONCE = 4096  # rows that are spelled at a time
 
 
@@ -62,6 +62,8 @@ class Constant:
     array: np.ndarray
     about: str
 
+    row: ClassVar[int] = 64  # bytes of a string of them; more than 4,095 are not portable
+
     @property
     def numbers(self) -> int:
         """How many there are."""
@@ -70,7 +72,7 @@ class Constant:
     @property
     def in_bytes(self) -> int:
         """Into how many strings of bytes they are written; 0 where they are written as numbers."""
-        return -(-self.array.nbytes // ROW) if self.numbers > MANY else 0
+        return -(-self.array.nbytes // self.row) if self.numbers > MANY else 0
 
     @property
     def rows(self) -> str:
@@ -87,36 +89,35 @@ def rows(type_: str, array: np.ndarray, in_bytes: bool) -> str:
 
 
 def strings(array: np.ndarray) -> Iterator[str]:
-    r"""Yield the bytes of an array as strings of C, `ROW` of them a line, the least byte first.
+    r"""Yield the bytes of an array as strings of C, `Constant.row` to a line, the least byte first.
 
     >>> print(*strings(np.array([0.1, 15.0, 3e5], "f4")))
         "\315\314\314=\0\0pA\0|\222H",
     """
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    whole = len(data) // ROW
-    rows = np.frombuffer(data, np.uint8, whole * ROW).reshape(whole, ROW)
-    for begin in range(0, whole, _AT_ONCE):
-        yield from _strings(rows[begin : begin + _AT_ONCE])
-    if len(data) > whole * ROW:
-        yield from _strings(np.frombuffer(data, np.uint8, offset=whole * ROW)[np.newaxis])
+    step = Constant.row * _AT_ONCE
+    for begin in range(0, len(data), step):
+        piece = np.frombuffer(data[begin : begin + step], np.uint8)
+        whole = piece.size // Constant.row * Constant.row
+        yield from _strings(piece[:whole].reshape(-1, Constant.row))
+        if whole < piece.size:
+            yield from _strings(piece[np.newaxis, whole:])
 
 
 def _strings(rows: np.ndarray) -> list[str]:
     """One string for each row of bytes."""
     before_digit = np.zeros(rows.shape, np.uint8)
     before_digit[:, :-1] = (rows[:, 1:] >= ord("0")) & (rows[:, 1:] <= ord("7"))
-    words = np.empty((len(rows), rows.shape[1] + 2), "S4")
-    words[:, 0], words[:, -1] = b'  "', b'",\n'
+    words = np.empty((len(rows), rows.shape[1] + 2), "S5")
+    words[:, 0], words[:, -1] = b'    "', b'",\n'
     words[:, 1:-1] = _SPELLED[before_digit, rows]
-    text = words.tobytes().replace(b"\0", b"").decode()
-    return [f"  {line}" for line in text.splitlines()]
+    return words.tobytes().replace(b"\0", b"").decode().splitlines()
 
 
 def _byte(value: int, digits: int) -> str:
     """A byte within a string of C. A question mark may begin a trigraph."""
-    known = chr(value)
-    plain = known.isprintable() and known.isascii() and known not in '"\\?'
-    return known if plain else f"\\{value:0{digits}o}"
+    plain = ord(" ") <= value <= ord("~") and chr(value) not in '"\\?'
+    return chr(value) if plain else f"\\{value:0{digits}o}"
 
 
 # Bytes as they are spelled before all but an octal digit, and before one.

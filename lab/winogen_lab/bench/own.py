@@ -28,8 +28,9 @@ QUANTIZED_ALGORITHMS = ("direct", "im2col", "mcmr")
 _FIXED = ("stride", "padding", "dilation", "groups", "padding_mode", "activation", "threads")
 OPTIONS = tuple(name for name in NAMES if name not in _FIXED)
 QUANTIZED_OPTIONS = ("layout", "algorithm", "tile")  # of `QConv2d`
-# Where a contestant runs: in a process with this WINOGEN_ISA, or of this interpreter.
-PLACES = ("isa", "python")
+# Where a contestant runs: in a process with this in its environment, or of this interpreter.
+_VARIABLES = {"isa": "WINOGEN_ISA", "cc": "CC"}
+PLACES = (*_VARIABLES, "python")
 _TILES = ("tile", "points", "moduli", "order")
 # A named option takes the place of these: they say the same or do not go with it.
 _REPLACES = {
@@ -56,6 +57,7 @@ class Own:
     # Of `OPTIONS`, what is not usual.
     options: dict[str, Any] = field(default_factory=dict, hash=False)
     isa: str | None = None
+    cc: str | None = None  # the compiler of its kernels
     python: str | None = None
 
     @property
@@ -139,7 +141,11 @@ class Own:
         """The arguments of `Contestant` that say where it runs: interpreter and environment."""
         return {
             "python": None if self.python is None else os.path.expanduser(self.python),
-            "environment": {} if self.isa is None else {"WINOGEN_ISA": self.isa},
+            "environment": {
+                variable: getattr(self, place)
+                for place, variable in _VARIABLES.items()
+                if getattr(self, place) is not None
+            },
         }
 
     def about(self, contestant: Contestant) -> dict[str, Any]:
@@ -148,9 +154,9 @@ class Own:
         Raises InvalidValue where that has no winogen, or not for this instruction set.
         """
         try:
-            return {**self.to_dict(), **contestant.ask("about")}
+            return {**self.to_dict(), **contestant.ask("about", self.cc is not None)}
         except ContestantFailed as failure:
             raise InvalidValue(
                 f"beside: got {self.name!r} ({failure}); allowed: an instruction set of this CPU, "
-                "an interpreter that has winogen"
+                "a C compiler, an interpreter that has winogen"
             ) from None

@@ -65,10 +65,15 @@ class Worker:
         ways = _function(adapter)(one, x, weight, threads, **options)
         return self._build(ways, one.output, folder)
 
-    def about(self) -> dict[str, Any]:
-        """Return which winogen this is, and for what it compiles kernels."""
-        from winogen.toolchain import host_target
+    def about(self, compiles: bool = False) -> dict[str, Any]:
+        """Return which winogen this is, and for what it compiles kernels.
 
+        ``compiles``: kernels at hand do not count. Raises CompilerNotFound.
+        """
+        from winogen.toolchain import find_compiler, host_target
+
+        if compiles:
+            find_compiler()
         return {"winogen": str(Path(winogen.__file__).parent), "isa": host_target().name}
 
     def lack(self, modules: Sequence[str]) -> str | None:

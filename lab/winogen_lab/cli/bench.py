@@ -73,7 +73,7 @@ def bench(
         metavar="OPTION=VALUE,...",
         help="Another of ours that takes turns with the main one and differs from it in these: "
         "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen); with "
-        "--nets: isa, python. Again and again for more.",
+        "--nets: isa, cc, python. Again and again for more.",
     ),
     algorithms: str = typer.Option(
         None,
