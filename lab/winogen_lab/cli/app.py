@@ -4,6 +4,7 @@ from winogen.cli.options import App
 from winogen_lab.cli import (
     algebras,
     bench,
+    blocking,
     cover,
     engine_tables,
     explain,
@@ -38,6 +39,7 @@ laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
+laboratory.command(epilog=blocking.EXAMPLE)(blocking.blocking)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 laboratory.command(epilog=engine_tables.WORK)(engine_tables.work)
 laboratory.command("engine", epilog=engine_tables.ENGINE)(engine_tables.engine_figures)
