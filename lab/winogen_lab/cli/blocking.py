@@ -71,8 +71,8 @@ def blocking(
     layer = Layer.of(integers("weight", weight, 4), "float32", layout="NHWC", **read(options))
     batch, channels, *plane = integers("input", input, 4)
     problem = layer.problem((batch, *plane, channels))
-    planes = map(plane_of, (layer.kernel, problem.output_size, layer.stride))
-    sizes = model.Sizes(batch, channels, layer.filters, *planes)
+    kernel, output, stride = map(plane_of, (layer.kernel, problem.output_size, layer.stride))
+    sizes = model.Sizes(batch, channels, layer.filters, kernel, output, stride)
     if string is None:
         string = _planned(problem, isa)
     loops = model.parse(string, sizes)

@@ -31,7 +31,7 @@ _BUFFERS = dict(zip(OPERANDS, ("IB", "KB", "OB")))
 _REUSED_BY = {"inputs": {"K"}, "weights": {"X", "Y", "N"}, "outputs": {"C", "Fw", "Fh"}}
 _WINDOW = ("Fw", "Fh", "X", "Y")  # axes whose turns share inputs
 _PAGE = 4096  # operands begin at whole pages
-_LOOP = re.compile(r"(Fw|Fh|[XYCKN])(?:_?\d+)?(?:=(\d+))?")
+_LOOP = re.compile(r"(Fw|Fh|[XYCKN])(?:_?[0-9]+)?(?:=([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ def parse(text: str, layer: Sizes) -> list[Loop]:
     for word in text.split():
         found = _LOOP.fullmatch(word)
         if found is None:
-            raise InvalidValue(f"string: got {word!r}; allowed: {', '.join(AXES)}, or one as X=8")
+            raise InvalidValue(
+                f"string: got {word[:20]!r}; allowed: {', '.join(AXES)}, or one as X=8"
+            )
         axis, size = found[1], found[2]
         inside, whole = covered[axis], layer.extents[axis]
         extent = whole if size is None else int(size)

@@ -12,6 +12,7 @@ The loops are C, `caches.c` beside this file: some ten nanoseconds an access.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 POLICIES = ("lru", "srrip", "brrip", "drrip")
 LINE = 64  # bytes
 _FEWEST_SETS = 8  # of drrip: two pairs that try, and some that follow
+_LARGEST = 4 << 30
+_NUMBER = "[0-9]{1,10}"
 _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _STRUCTS = """
 struct winogen_cache {
@@ -62,7 +65,9 @@ class Cache:
         """Raise InvalidValue for what is no cache."""
         if self.policy not in POLICIES:
             raise InvalidValue(f"policy: got {self.policy!r}; allowed: {', '.join(POLICIES)}")
-        if self.ways < 0 or self.bytes < 1 or self.bytes % (self.line * max(self.ways, 1)):
+        if not 1 <= self.bytes <= _LARGEST:
+            raise InvalidValue(f"caches: got {self.bytes} bytes; allowed: at most {_LARGEST}")
+        if self.ways < 0 or self.bytes % (self.line * max(self.ways, 1)):
             raise InvalidValue(
                 f"caches: got {self.bytes} bytes of {self.ways} ways; allowed: whole sets of "
                 f"lines of {self.line} bytes"
@@ -173,6 +178,6 @@ def _cache(text: str) -> Cache:
     ways, policy = [*rest, *("8", "lru")[len(rest) :]][:2]
     unit = _SIZES.get(size[-1:], 1)
     number = size[:-1] if unit > 1 else size
-    if len(rest) > 2 or not (number.isdigit() and ways.isdigit()):
-        raise InvalidValue(f"caches: got {text!r}; allowed: SIZE:WAYS:POLICY, as 32K:8:lru")
+    if len(rest) > 2 or not (re.fullmatch(_NUMBER, number) and re.fullmatch(_NUMBER, ways)):
+        raise InvalidValue(f"caches: got {text[:40]!r}; allowed: SIZE:WAYS:POLICY, as 32K:8:lru")
     return Cache(int(number) * unit, int(ways), policy)

@@ -24,6 +24,7 @@ from winogen.conv.cuts import Candidate, evaluate, work_of
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem, plane_of
 from winogen.conv.request import Request
+from winogen.errors import InvalidValue
 from winogen.kernels import Work, assign
 from winogen.kernels.register_blocks import outputs_of, register_blocks, sizes_of
 from winogen.kernels.registers import RegisterBlock
@@ -158,9 +159,17 @@ def _of_layer(layer: BenchLayer, names: Sequence[str], layout: str, say: Callabl
 
 
 def tile_by_bytes(problem: Problem, target: Target, machine: Machine) -> tuple[Convolution, Tile]:
-    """Return the register block and the tile of planner *kelefouras*; the block is in the sizes."""
+    """Return the register block and the tile of planner *kelefouras*; the block is in the sizes.
+
+    Raises InvalidValue for a layer that has no register blocks to choose from.
+    """
     work = assign(work_of(problem, Choice("direct"), target))
-    _, layer, tile = _least_bytes(problem, work, register_blocks(work), machine)
+    register = register_blocks(work)
+    if not register:
+        raise InvalidValue(
+            f"weight: got {work.filters} filters; allowed: enough for register blocks of filters"
+        )
+    _, layer, tile = _least_bytes(problem, work, register, machine)
     return layer, tile
 
 
