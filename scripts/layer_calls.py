@@ -6,6 +6,7 @@ import math
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from winogen.conv.standalone import standalone
 
@@ -18,16 +19,18 @@ def program(
     input: tuple[int, ...],
     weight: tuple[int, ...],
     padding: int = 1,
-    **options: object,
+    **options: Any,
 ) -> str:
-    """Write a layer of 3x3 taps as C into a folder, and compile it.
+    """Write a layer as C into a folder, and compile it; ``padding`` is that of all four sides.
 
     Returns the path of the program, whose argument is the number of calls.
     """
     files = standalone(input, weight, padding=padding, name="measured", **options)
     batch, *sizes = input
     area = sizes[1:] if options.get("layout", "NCHW") == "NCHW" else sizes[:-1]
-    pixels = math.prod(size + 2 * padding - 2 for size in area)
+    step = options.get("stride", 1)
+    pixels = math.prod((size + 2 * padding - taps) // step + 1
+                       for size, taps in zip(area, weight[2:]))  # fmt: skip
     sizes_of = {"INPUTS": math.prod(input), "WEIGHTS": math.prod(weight)}
     sizes_of["OUTPUTS"] = batch * weight[0] * pixels
     for name, text in files.items():
