@@ -12,6 +12,7 @@ import typer
 
 from winogen.cli.convolution import INPUT, WEIGHT, read, takes
 from winogen.cli.options import integers
+from winogen_lab.cli.config import take
 
 if TYPE_CHECKING:
     from winogen_lab.loops.search import Measured
@@ -21,7 +22,8 @@ EXAMPLE = (
     "--layout NHWC --seconds 60\n\n"
     "Example: winogen lab search-loops --input 1,64,56,56 --weight 64,64,3,3 "
     "--traversal narrowing --jobs 2 --range strategy=filters-yxc,outer-yxc --range prefetch= "
-    "--results nests.jsonl"
+    "--results nests.jsonl\n\n"
+    "Example: winogen lab search-loops --config vgg.toml --seconds 600"
 )
 
 
@@ -56,6 +58,13 @@ def search_loops(
         None, "--results", "-o", help="File for results: run the same again to go on after a stop."
     ),
     top: int = typer.Option(5, min=1, help="How many are compared with direct and printed."),
+    config: Path = typer.Option(
+        None,
+        metavar="FILE",
+        is_eager=True,
+        callback=take,
+        help="Options from a TOML file; those that are typed count more.",
+    ),
     count: bool = typer.Option(False, "--count", help="Only say how many nests there are."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     **options: Any,
