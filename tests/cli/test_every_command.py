@@ -53,6 +53,7 @@ SMALL = {
     "lab regret": None,
     "lab cover": None,
     "lab loops": f"{' '.join(SHAPES)} --isa avx2",
+    "lab temporaries": "layers.json",
     "lab blocking": "--input 1,16,6,6 --weight 16,16,3,3 --isa avx2",
     "lab search-loops": f"{' '.join(SHAPES)} --count",
     "lab work": "squeezenet",

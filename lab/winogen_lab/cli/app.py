@@ -15,6 +15,7 @@ from winogen_lab.cli import (
     search_loops,
     stack,
     strassen,
+    temporaries,
     ways,
     word_lengths,
 )
@@ -39,6 +40,7 @@ laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
+laboratory.command(epilog=temporaries.EXAMPLE)(temporaries.temporaries)
 laboratory.command(epilog=blocking.EXAMPLE)(blocking.blocking)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 laboratory.command(epilog=engine_tables.WORK)(engine_tables.work)
