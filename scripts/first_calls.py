@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,17 +28,15 @@ _WARM = "--warm"
 
 
 def of_layer(layer: BenchLayer, layout: str, calls: int) -> tuple[float, float, float]:
-    """Return the seconds of the first call, of one with other weights, and the mean of ``calls``."""
+    """Return the seconds of the first call, of one with other weights, and the mean of many."""
     source = np.random.default_rng(0)
     batch, channels, height, width = layer.input
     shape = layer.input if layout == "NCHW" else (batch, height, width, channels)
     x = source.random(shape, np.float32)
-    first, again = (
-        seconds(lambda: Conv2d(weight, **layer.options, layout=layout, threads=1)(x))
-        for weight in source.random((2, *layer.weight), np.float32)
-    )
-    conv = Conv2d(source.random(layer.weight, np.float32), **layer.options, layout=layout,
-                  threads=1)  # fmt: skip
+    weight, other = source.random((2, *layer.weight), np.float32)
+    make = partial(Conv2d, **layer.options, layout=layout, threads=1)
+    first, again = seconds(lambda: make(weight)(x)), seconds(lambda: make(other)(x))
+    conv = make(weight)
     conv(x)
     return first, again, sum(seconds(lambda: conv(x)) for _ in range(calls)) / calls
 

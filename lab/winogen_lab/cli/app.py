@@ -9,9 +9,11 @@ from winogen_lab.cli import (
     engine_tables,
     explain,
     front,
+    growth,
     loops,
     low_rank,
     regret,
+    schemes,
     search_loops,
     stack,
     strassen,
@@ -33,9 +35,11 @@ laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
 laboratory.command(epilog=ways.EXAMPLE)(ways.ways)
 laboratory.command(epilog=strassen.EXAMPLE)(strassen.strassen)
 laboratory.command(epilog=front.EXAMPLE)(front.front)
+laboratory.command(epilog=growth.EXAMPLE)(growth.growth)
 laboratory.command(epilog=algebras.JOINED)(algebras.joined)
 laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
 laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
+laboratory.command(epilog=schemes.EXAMPLE)(schemes.schemes)
 laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
