@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from winogen.tuning.layers import BenchLayer
+from winogen_lab.bench.cachegrind import summary
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -24,9 +25,9 @@ def script():
     return imported("cache_misses")
 
 
-def test_the_end_of_its_file_is_read(script):
+def test_the_end_of_its_file_is_read():
     text = "desc: D1 cache: 32768 B, 64 B, 2-way\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\n"
-    found = script.summary(text + "fn=main\n12 1 0 0\nsummary: 90 2 1 40 8 4 10 2 1\n")
+    found = summary(text + "fn=main\n12 1 0 0\nsummary: 90 2 1 40 8 4 10 2 1\n")
     assert found == {"instructions": 90, "references": 50, "D1": 10, "LL": 5}
 
 

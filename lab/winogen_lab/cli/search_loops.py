@@ -34,6 +34,12 @@ def search_loops(
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
     ),
+    cost: str = typer.Option(
+        "seconds",
+        metavar="NAME",
+        help="What is made least: seconds; or, by cachegrind, instructions, references, D1 or LL, "
+        "misses of the first and of the last cache.",
+    ),
     traversal: str = typer.Option(
         "elite", metavar="NAME", help="random, elite, narrowing or descent."
     ),
@@ -103,6 +109,7 @@ def search_loops(
         seed,
         in_place=not all_layouts,
         ranges=_ranges(range_),
+        cost=cost,
     )
     space = wanted.space()
     if count:
@@ -115,12 +122,17 @@ def search_loops(
         able = [one for one in found if not one.error]
         times = compare(wanted, [one.nest for one in able[:top]]) if able else []
     if as_json:
-        rows = [{"seconds": t, "nest": one.nest.to_dict()} for t, one in zip(times[1:], able)]
+        rows = [
+            {"seconds": t, "counts": dict(one.counts), "nest": one.nest.to_dict()}
+            for t, one in zip(times[1:], able)
+        ]
         failed = [{"error": one.error, "nest": one.nest.to_dict()} for one in found if one.error]
         direct = times[0] if times else None
         typer.echo(json.dumps({"direct_s": direct, "nests": rows, "failed": failed}, indent=2))
     else:
         _print(found, able, times)
+        if cost != "seconds" and able:
+            _print_counts(able[:top])
 
 
 def _ranges(texts: Sequence[str]) -> dict[str, set]:
@@ -158,3 +170,18 @@ def _print(found: Sequence[Measured], able: Sequence[Measured], times: Sequence[
     typer.echo(f"{1e3 * times[0]:>9.4f} {1.0:>12.3f}  direct convolution, for comparison")
     for seconds, one in sorted(zip(times[1:], able), key=lambda row: row[0]):
         typer.echo(f"{1e3 * seconds:>9.4f} {times[0] / seconds:>12.3f}  {one.nest.text}")
+
+
+def _print_counts(best: Sequence[Measured]) -> None:
+    """The leaves with their counts and miss rates, in the order of the cost."""
+    from winogen.columns import aligned
+
+    names = ("instructions", "references", "D1", "LL")
+    rows = [[*names, "D1, %", "LL, %"]]
+    for one in best:
+        counts = one.counts
+        rates = (f"{100 * counts[cache] / counts['references']:.2f}" for cache in ("D1", "LL"))
+        rows.append([*(f"{counts[name]:,}" for name in names), *rates])
+    nests = ["nest", *(one.nest.text for one in best)]
+    lines = (f"{line}  {nest}" for line, nest in zip(aligned(rows, left=0), nests))
+    typer.echo("\n" + "\n".join(lines))

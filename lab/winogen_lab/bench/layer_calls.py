@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from winogen.conv.standalone import standalone
 
-SCRIPTS = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent
 
 
 def program(
@@ -31,13 +31,29 @@ def program(
     step = options.get("stride", 1)
     pixels = math.prod((size + 2 * padding - taps) // step + 1
                        for size, taps in zip(area, weight[2:]))  # fmt: skip
-    sizes_of = {"INPUTS": math.prod(input), "WEIGHTS": math.prod(weight)}
-    sizes_of["OUTPUTS"] = batch * weight[0] * pixels
+    return compiled(
+        folder, compiler, files, math.prod(input), math.prod(weight), batch * weight[0] * pixels
+    )
+
+
+def compiled(
+    folder: str | Path,
+    compiler: Sequence[str],
+    files: Mapping[str, str],
+    inputs: int,
+    weights: int,
+    outputs: int,
+) -> str:
+    """Compile the files of a layer called "measured", whose arrays have so many numbers.
+
+    Returns the path of the program.
+    """
     for name, text in files.items():
         Path(folder, name).write_text(text)
-    flags = ["-O3", *(f"-D{name}={count}" for name, count in sizes_of.items())]
-    flags += [f"-I{folder}", f"-I{SCRIPTS}"]
-    sources = [str(SCRIPTS / "layer_calls.c"), f"{folder}/measured.c"]
+    sizes = {"INPUTS": inputs, "WEIGHTS": weights, "OUTPUTS": outputs}
+    flags = ["-O3", *(f"-D{name}={count}" for name, count in sizes.items())]
+    flags += [f"-I{folder}", f"-I{FOLDER}"]
+    sources = [str(FOLDER / "layer_calls.c"), f"{folder}/measured.c"]
     path = str(Path(folder, "layer"))
     subprocess.run([*compiler, *flags, *sources, "-o", path], check=True)
     return path
