@@ -61,6 +61,27 @@ def test_the_model_takes_the_least_cycles_of_what_the_planner_compares(name, lay
     assert chosen["default"].sizes == ()
 
 
+def test_the_rule_chooses_filters_rows_and_the_loop_that_threads_share():
+    layer = LAYERS["vgg16-56x56x256-256-k3"]
+    one, four = (planners.nest_by_bytes(layer.problem("NHWC"), TARGET, MACHINE, n) for n in (1, 4))
+    least = min(levels(one.layer, tile, MACHINE)[::-1] for tile in tiles(one.layer))
+    assert levels(one.layer, one.tile, MACHINE)[::-1] == least
+    assert (one.shared, one.parts) == ("b", 1)
+    assert four.shared == "y" and -(-56 // four.tile.rows) >= 4
+    batch = replace(layer, input=(4, *layer.input[1:])).problem("NHWC")
+    assert planners.nest_by_bytes(batch, TARGET, MACHINE, 4).shared == "b"
+
+
+def test_channels_beside_each_other_where_filters_do_not_fit():
+    """d0 is the least power of two whose filters fit beside the pixels."""
+    problem = LAYERS["vgg16-56x56x256-256-k3"].problem("NHWC")
+    small = replace(MACHINE, l2_bytes=96 << 10)
+    found = planners.nest_by_bytes(problem, TARGET, small)
+    assert found.parts > 1 and found.layer.footprint().total <= small.l2_bytes
+    wider = replace(found.layer, block_filters=2 * found.layer.block_filters)
+    assert wider.footprint().total > small.l2_bytes
+
+
 def rows_of(choice, problem, work):
     """Rows of the map in a block, where the map may be one row of all its pixels."""
     high, wide = choice.cut.block

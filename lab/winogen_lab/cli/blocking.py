@@ -49,6 +49,7 @@ def blocking(
     isa: str = typer.Option(
         None, metavar="ISA", help="Of the planner (default: the best of this CPU)."
     ),
+    threads: int = typer.Option(1, min=1, help="Without a string: threads that share a loop."),
     as_json: bool = AS_JSON,
     results: Path = RESULTS,
     **options: Any,
@@ -73,12 +74,14 @@ def blocking(
     problem = layer.problem((batch, *plane, channels))
     kernel, output, stride = map(plane_of, (layer.kernel, problem.output_size, layer.stride))
     sizes = model.Sizes(batch, channels, layer.filters, kernel, output, stride)
+    chosen_nest = None
     if string is None:
-        string = _planned(problem, isa)
+        string, chosen_nest = _planned(problem, isa, threads)
     loops = model.parse(string, sizes)
     document = {
         "kind": "blocking",
         "string": string,
+        "chosen": chosen_nest,
         "products": sizes.products,
         "buffers": [
             {**vars(one), "loop": str(one.loop),
@@ -92,20 +95,24 @@ def blocking(
     give(document, results, as_json, lambda: _show(document), "buffers")
 
 
-def _planned(problem: Problem, isa: str | None) -> str:
-    """The nest of the rule of the source: the register block and the rows of a tile."""
+def _planned(problem: Problem, isa: str | None, threads: int) -> tuple[str, dict[str, Any]]:
+    """The nest of the rule of the source as a string, and what it shares among threads."""
     from winogen.conv import arguments
     from winogen.records import TARGETS
     from winogen.toolchain import host_target
     from winogen.toolchain.machine import current
-    from winogen_lab.loops.planners import tile_by_bytes
+    from winogen_lab.loops.planners import nest_by_bytes
 
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
-    layer, tile = tile_by_bytes(problem, target, current())
-    height, width = layer.output
-    rows, pixels = min(tile.rows, height), min(layer.block_pixels, width)
+    found = nest_by_bytes(problem, target, current(), threads)
+    layer, tile = found.layer, found.tile
+    rows, pixels = min(tile.rows, layer.output[0]), min(layer.block_pixels, layer.output[1])
+    most = min(tile.filters, layer.filters)
     filters = min(layer.block_filters, layer.filters)
-    return f"X={pixels} K={filters} Fw Fh C K={min(tile.filters, layer.filters)} X Y={rows} K Y N"
+    string = f"X={pixels} K={filters} Fw Fh C K={most} X Y={rows} K Y N"
+    chosen = {"tile": tile.name(layer), "shared": found.shared, "threads": threads,
+              "parts": found.parts}  # fmt: skip
+    return string, chosen
 
 
 def _caches(
@@ -128,6 +135,12 @@ def _show(document: dict[str, Any]) -> None:
     from winogen.columns import aligned
 
     typer.echo(f"{document['string']}: {document['products'] / 1e6:,.1f} million products\n")
+    if document["chosen"]:
+        typer.echo(
+            "tile {tile}, d0 = {parts}; threads: {threads}, which share loop {shared}\n".format(
+                **document["chosen"]
+            )
+        )
     reach = document["tlb_reach"]
     rows = [["buffer", "of", "inside of", "bytes", "pages", "one turn", "words in", "re-fetch"]]
     for one in document["buffers"]:

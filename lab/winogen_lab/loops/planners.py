@@ -158,8 +158,25 @@ def _of_layer(layer: BenchLayer, names: Sequence[str], layout: str, say: Callabl
     )
 
 
-def tile_by_bytes(problem: Problem, target: Target, machine: Machine) -> tuple[Convolution, Tile]:
-    """Return the register block and the tile of planner *kelefouras*; the block is in the sizes.
+@dataclass(frozen=True)
+class SharedNest:
+    """What the rule of the source chooses where it may choose all: sections 3.3 and 3.4."""
+
+    layer: Convolution  # with the register block
+    tile: Tile  # Tm and Ty
+    shared: str  # the loop whose turns threads share: "b", of images, or "y", of tiles of rows
+    parts: int  # d0: channels beside each other in a vector, so that its filters fit the cache
+
+
+def nest_by_bytes(
+    problem: Problem, target: Target, machine: Machine, threads: int = 1
+) -> SharedNest:
+    """Return the register block, tiles of filters and rows, and the loop that threads share.
+
+    Every tile of filters is compared, while the planner *kelefouras* has that of our kernels, one
+    register block. Threads share images where each has one; else tiles of rows, of which there are
+    then as many as threads, if there are so many rows. A block whose filters do not fit L2 has d0
+    channels beside each other, and that many times fewer filters.
 
     Raises InvalidValue for a layer that has no register blocks to choose from.
     """
@@ -169,8 +186,18 @@ def tile_by_bytes(problem: Problem, target: Target, machine: Machine) -> tuple[C
         raise InvalidValue(
             f"weight: got {work.filters} filters; allowed: enough for register blocks of filters"
         )
-    _, layer, tile = _least_bytes(problem, work, register, machine)
-    return layer, tile
+    block, layer, _ = _least_bytes(problem, work, register, machine)
+    parts = 1
+    while layer.footprint().total > machine.l2_bytes and parts < work.lanes:
+        parts *= 2
+        filters = -(-block.vectors * work.lanes // parts)
+        layer = replace(layer, block_filters=filters)
+    choice, shared = tiles(layer), "b"
+    if layer.images < threads:
+        shared = "y"
+        most = max(1, layer.output[0] // threads)
+        choice = [tile for tile in choice if tile.rows <= most] or choice
+    return SharedNest(layer, smallest_reads(layer, machine, choice), shared, parts)
 
 
 def _by_bytes(
