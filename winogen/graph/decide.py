@@ -29,8 +29,7 @@ WHOLE = "{} is faster in the whole model"
 PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
 # Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
 _RELIABLE = 1.2
-# Runs of a model that a comparison with float64 takes, about, and the measuring of wholes.
-_DOUBLE, _WHOLES = 5.0, 5.0
+_WHOLES = 5.0  # runs of a model that the measuring of wholes takes, about
 # The ceiling of errors where no time is left to see the error at the output.
 _CAREFUL = 1
 
@@ -113,6 +112,7 @@ class Adapter(ABC, Generic[M]):
     name: str  # of the framework
     seconds: float  # of a run of the model
     proof = 4.0  # runs of a model that are never left out: those that compare it
+    double = 5.0  # runs of a model that a comparison with float64 takes, about
     is_careful: bool  # whether the error at the output decides how accurate layers are
     needs_whole = False  # whether the whole is measured, whatever time is left
 
@@ -254,9 +254,9 @@ class Decider(Generic[M]):
             draft, errors = made(int(self._facts["ceiling"])), json.loads(self._facts["errors"])
             draft.errors = Errors(*errors) if errors else None
             return draft
-        if adapter.is_careful and not self._has_time(_DOUBLE):
+        if adapter.is_careful and not self._has_time(adapter.double):
             return made(_CAREFUL)
-        self._reserve(_DOUBLE)
+        self._reserve(adapter.double)
         tried: set[str] = set()
         largest = math.inf
 

@@ -112,6 +112,10 @@ class Torch(Adapter[Segments]):
         self.is_careful = options["tolerance"] is None and options["memory_limit"] != 0
         self.seconds = witness.seconds
         self.proof = _LONG_PROOF if witness.is_long else self.proof
+        # What is computed in float64, too: the example, or the smallest where calls take long.
+        example = witness.cases[0]
+        self._exact_case = witness.least(trace.guard) if witness.is_long else example
+        self.double *= self._exact_case.numbers / max(1, example.numbers)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._rivals: Rivals | None = None
         self._theirs: dict[Segments, Fast | None] = {}  # torch's best way, once it is compared
@@ -204,7 +208,13 @@ class Torch(Adapter[Segments]):
         tested = self._optimized(draft.made.body, Report())
         if draft.left:
             tested = Optimized(self.model, Report(), self._kept_fast(draft))
-        with restored(self.model), tested.winogen_tested():
+        body, kernels = draft.made.body, draft.made.decision.kernels
+        is_example = self._exact_case is self.witness.cases[0]
+        with (
+            restored(self.model),
+            tested.winogen_tested(),
+            nullcontext() if is_example else confined(body, kernels),
+        ):
             return self._reference.errors(tested)
 
     def describe(self, draft: Draft[Segments], layers: Mapping[str, Times]) -> Optimized:
@@ -240,7 +250,7 @@ class Torch(Adapter[Segments]):
 
     @cached_property
     def _reference(self) -> Reference:
-        return Reference(self.model, self.calls, self.witness.cases[0].leaves)
+        return Reference(self.model, self.calls, self._exact_case)
 
     @property
     def _rival(self) -> str:
