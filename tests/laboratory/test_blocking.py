@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from winogen_lab.loops.blocking import (
     Sizes,
     behind,
     buffers,
+    hilbert_curve,
     parse,
     simulated,
     turn,
@@ -103,6 +104,26 @@ def test_lines_of_packed_operands():
     caches = parse_caches("32K:8,1M:16")
     for seen, cache in zip(simulated(loops, layer, caches), caches):
         assert seen == pytest.approx(behind(loops, layer, cache.bytes), rel=0.1)
+
+
+def test_hilberts_curve_goes_to_neighbours():
+    for side in (2, 8):
+        places = hilbert_curve(side, side)
+        assert len({*places}) == side * side
+        assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(places))
+
+
+def test_tiles_along_hilberts_curve():
+    """All of the layer once; and what tiles share stays in a cache that holds no row of them."""
+    layer = Sizes(1, 16, 8, (5, 5), (64, 62))
+    loops = parse("Fw Fh X=4 Y=4 C K X Y", layer)
+    caches = [Cache(32 << 10, 0), Cache(1 << 20, 16)]
+    plain, curved = (simulated(loops, layer, caches, hilbert=by) for by in (False, True))
+    assert plain[1] == curved[1]
+    assert curved[0]["inputs"] < 0.8 * plain[0]["inputs"]
+    assert curved[0]["weights"] == plain[0]["weights"]
+    with pytest.raises(InvalidValue, match="hilbert: got Y K; allowed: X and Y"):
+        simulated(parse("Fw Fh C X Y K", layer), layer, caches, hilbert=True)
 
 
 def test_lru_as_a_dictionary_has_it():

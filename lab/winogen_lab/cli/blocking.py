@@ -46,6 +46,9 @@ def blocking(
     layout: str = typer.Option(
         "packed", metavar="NAME", help="How operands lie in the simulation: packed, NHWC, NCHW."
     ),
+    hilbert: bool = typer.Option(
+        False, "--hilbert", help="Simulate the two outermost loops, X and Y, along Hilbert's curve."
+    ),
     isa: str = typer.Option(
         None, metavar="ISA", help="Of the planner (default: the best of this CPU)."
     ),
@@ -90,7 +93,8 @@ def blocking(
             for one in model.buffers(loops, sizes)
         ],
         "tlb_reach": pages * _PAGE,
-        "caches": _caches(loops, sizes, chosen, layout if simulate else None),
+        "caches": _caches(loops, sizes, chosen, layout if simulate or hilbert else None,
+                          hilbert),
     }  # fmt: skip
     give(document, results, as_json, lambda: _show(document), "buffers")
 
@@ -116,7 +120,7 @@ def _planned(problem: Problem, isa: str | None, threads: int) -> tuple[str, dict
 
 
 def _caches(
-    loops: list[Loop], sizes: Sizes, caches: list[Cache], layout: str | None
+    loops: list[Loop], sizes: Sizes, caches: list[Cache], layout: str | None, hilbert: bool
 ) -> list[dict[str, Any]]:
     from winogen_lab.loops.blocking import behind, simulated
 
@@ -125,7 +129,7 @@ def _caches(
         for cache in caches
     ]
     if layout is not None:
-        for row, seen in zip(rows, simulated(loops, sizes, caches, layout)):
+        for row, seen in zip(rows, simulated(loops, sizes, caches, layout, hilbert)):
             row["simulated"] = seen
     return rows
 

@@ -171,13 +171,18 @@ def turn(inside: Sequence[Loop], layer: Sizes) -> int:
 
 
 def simulated(
-    loops: Sequence[Loop], layer: Sizes, caches: Sequence[Cache], layout: str = "packed"
+    loops: Sequence[Loop],
+    layer: Sizes,
+    caches: Sequence[Cache],
+    layout: str = "packed",
+    hilbert: bool = False,
 ) -> list[dict[str, int]]:
     """Return the bytes of the lines that miss each cache, by operand, product by product.
 
     A product uses one number of each. ``layout``: *packed*, as the loops walk, but for rows and
     columns of inputs, which blocks share and which lie around the innermost loop over channels; or
-    NHWC or NCHW, and weights as taps, channels and filters, the last side by side.
+    NHWC or NCHW, and weights as taps, channels and filters, the last side by side. ``hilbert``: the
+    two outermost loops, X and Y, follow Hilbert's curve. Raises InvalidValue where they are others.
     """
     numbers = _packed(loops, layer) if layout == "packed" else _plain(loops, layer, layout)
     first, starts = 0, []
@@ -189,11 +194,61 @@ def simulated(
         Step(AXES.index(loop.axis), loop.step, (*(one * layer.itemsize for one in moves),))
         for loop, moves in zip(loops, zip(*numbers))
     ]
-    found = walked(caches, steps[::-1], list(layer.extents.values()), starts)
+    whole = list(layer.extents.values())
+    parts = [(whole, starts)]
+    if hilbert:
+        parts = _along_hilbert(loops, steps, whole, starts)
+        steps = steps[:-2]
+    found = walked(caches, steps[::-1], parts)
     return [
         {name: lines * cache.line for name, lines in zip(OPERANDS, row)}
         for cache, row in zip(caches, found)
     ]
+
+
+def _along_hilbert(
+    loops: Sequence[Loop], steps: Sequence[Step], whole: list[int], starts: list[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Extents and first bytes of the tiles of the two outermost loops, as the curve has them."""
+    if {loop.axis for loop in loops[-2:]} != {"X", "Y"}:
+        axes = " ".join(loop.axis for loop in loops[-2:])
+        raise InvalidValue(f"hilbert: got {axes}; allowed: X and Y as the two outermost loops")
+    parts = []
+    for tile in hilbert_curve(*_turns(loops[-2:])):
+        extents, first = list(whole), list(starts)
+        for at, loop, step in zip(tile, loops[-2:], steps[-2:]):
+            extents[step.axis] = min(loop.step, loop.extent - at * loop.step)
+            first = [byte + at * move for byte, move in zip(first, step.bytes)]
+        parts.append((extents, first))
+    return parts
+
+
+def hilbert_curve(wide: int, high: int) -> list[tuple[int, int]]:
+    """Return all places of a rectangle as Hilbert's curve through a square around it has them.
+
+    >>> hilbert_curve(2, 2), len(hilbert_curve(7, 5))
+    ([(0, 0), (0, 1), (1, 1), (1, 0)], 35)
+    """
+    side = 1
+    while side < max(wide, high):
+        side *= 2
+    places = (_place(side, at) for at in range(side * side))
+    return [(x, y) for x, y in places if x < wide and y < high]
+
+
+def _place(side: int, at: int) -> tuple[int, int]:
+    """Where a curve through side x side places is after so many steps."""
+    x = y = 0
+    size = 1
+    while size < side:
+        right = at // 2 & 1
+        up = (at ^ right) & 1
+        if not up:
+            if right:
+                x, y = size - 1 - x, size - 1 - y
+            x, y = y, x
+        x, y, at, size = x + size * right, y + size * up, at // 4, 2 * size
+    return x, y
 
 
 def _turns(loops: Sequence[Loop]) -> list[int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,20 +133,24 @@ def misses(caches: Sequence[Cache], addresses: np.ndarray) -> list[int]:
 
 
 def walked(
-    caches: Sequence[Cache], loops: Sequence[Step], extents: Sequence[int], first: Sequence[int]
+    caches: Sequence[Cache],
+    loops: Sequence[Step],
+    parts: Iterable[tuple[Sequence[int], Sequence[int]]],
 ) -> list[list[int]]:
     """Return the lines of inputs, weights and outputs that miss each cache while a nest runs.
 
-    ``loops``: from the outermost to the innermost. ``extents``: of all axes. ``first``: the first
-    byte of each operand.
+    ``loops``: from the outermost to the innermost. ``parts``: what they are run for, one after the
+    other, as extents of all axes and the first byte of each operand.
     """
     lib, ffi = _library().lib, _library().ffi
     nest = ffi.new("struct winogen_loop[]", [list(loop) for loop in loops])
-    whole, starts = (ffi.new("int64_t[]", list(one)) for one in (extents, first))
-    return _run(
-        caches,
-        lambda made: lib.winogen_caches_walk(made, len(caches), nest, len(loops), whole, starts),
-    )
+
+    def run(made: Any) -> None:
+        for extents, first in parts:
+            whole, starts = (ffi.new("int64_t[]", list(one)) for one in (extents, first))
+            lib.winogen_caches_walk(made, len(caches), nest, len(loops), whole, starts)
+
+    return _run(caches, run)
 
 
 def _run(caches: Sequence[Cache], work: Any) -> list[list[int]]:
