@@ -1,6 +1,7 @@
 """The search for loop nests: it measures, survives what fails, and goes on where it was stopped."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -85,6 +86,19 @@ def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
             return {"counts": {**dict.fromkeys(COUNTS, 9), "D1": int(100 / done["seconds"])}}
         return done
 
+    sent, usual_way = [], NestSearch.way
+
+    def way(self, space):
+        inner = usual_way(self, space)
+        batch = next(inner)
+        while True:
+            sent.extend((costs := (yield batch)))
+            try:
+                batch = inner.send(costs)
+            except StopIteration:
+                return
+
+    monkeypatch.setattr(NestSearch, "way", way)
     wanted = replace(WANTED, cost="D1")
     path = tmp_path / "nests.jsonl"
     found = search(wanted, *executors(path, run=run))
@@ -92,6 +106,7 @@ def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
     assert len(able) >= 2 and any(one.error for one in found)
     assert [one.counts["D1"] for one in able] == [int(100 / one.seconds) for one in able]
     assert able[0].seconds == max(one.seconds for one in able)
+    assert {*sent} <= {math.inf, *(one.counts["D1"] for one in able)}  # what the traversal hears
     again = search(wanted, *executors(path, run=None))
     assert [one.counts for one in again] == [one.counts for one in found]
     with pytest.raises(InvalidValue, match="cost: got 'luck'; allowed: seconds, instructions"):
