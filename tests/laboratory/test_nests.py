@@ -92,7 +92,7 @@ def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
         inner = usual_way(self, space)
         batch = next(inner)
         while True:
-            sent.extend((costs := (yield batch)))
+            sent.extend(costs := (yield batch))
             try:
                 batch = inner.send(costs)
             except StopIteration:
