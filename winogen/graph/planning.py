@@ -200,6 +200,12 @@ class Outlines:
         ]
 
     @property
+    def layers(self) -> list[tuple[str, Problem]]:
+        """The convolutions that have filters of their own: what they make, problems, folded."""
+        found = ((o.steps[i].key, o.problems[i]) for o, i in self._limited)
+        return [(key, problem) for key, problem in found if problem is not None]
+
+    @property
     def least_packed_bytes(self) -> int:
         """Bytes of all packed filters, each by the way that needs least of them."""
         every = (outline.options[number] for outline, number in self._limited)
@@ -239,7 +245,8 @@ class _Outline:
             for step in self.steps
         ]
         self.options = [
-            () if problem is None else ways_of(problem, settings) for problem in self.problems
+            () if problem is None else ways_of(problem, settings.of(step.key))
+            for problem, step in zip(self.problems, self.steps)
         ]
         self.choices = [
             Choice(ways, 0.0 if ways else self._seconds(step))
