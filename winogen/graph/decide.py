@@ -320,7 +320,7 @@ class Decider(Generic[M]):
             draft.errors = Errors(*errors) if errors else None
             return draft
         self._reserve(_DOUBLE)
-        draft, holds = promise.kept(asked, made, seen)
+        draft, holds = promise.kept(asked, made, seen, limit().allows)
         if not holds and draft.promise:
             promise.check_framework(draft.promise, adapter.name)
             draft.left = INACCURATE

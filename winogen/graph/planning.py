@@ -302,14 +302,7 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
 def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
     """Return the ways to compute the folded problem of a step: see `Problem.folded`."""
     give_way()
-    request = Request.of(
-        problem.layer,
-        algorithm=settings.algorithm,
-        threads=settings.threads,
-        tolerance=settings.tolerance,
-        workspace_limit=settings.workspace_limit,
-        filter_dtype=settings.filter_dtype,
-    )
+    request = request_of(problem, settings)
     target, most = settings.target, settings.most_error
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
@@ -318,6 +311,18 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
             if most is None or error_of(problem, found[0].candidate, target) <= most:
                 return found
     return options()
+
+
+def request_of(problem: Problem, settings: Settings) -> Request:
+    """Return what is asked for of the problem of a step."""
+    return Request.of(
+        problem.layer,
+        algorithm=settings.algorithm,
+        threads=settings.threads,
+        tolerance=settings.tolerance,
+        workspace_limit=settings.workspace_limit,
+        filter_dtype=settings.filter_dtype,
+    )
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:

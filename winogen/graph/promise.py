@@ -7,7 +7,7 @@ worst output of the worst of several inputs counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +23,10 @@ T = TypeVar("T")
 SAFE, _AIM = 0.8, 0.65
 # How often tolerances are made anew because of what was measured, and what is worth that.
 _TRIES, _WORTH_IT = 4, 0.75
+# Gains, and errors on more than two inputs, take such a part of the limit of seconds each.
+PART = 0.2
+# Of an output with fewer numbers than these, noise is drawn several times, but not more often.
+_NUMBERS, _DRAWS = 100, 8
 _STEP = 8.0  # the most that a budget grows at once: gains hold near what was measured
 
 
@@ -40,10 +44,6 @@ class Promise:
     def holds(self) -> bool:
         """Whether it is kept, with something to spare for other inputs."""
         return self.measured <= SAFE * self.asked
-
-    def of_framework(self) -> Promise:
-        """Return the same where the framework computes all."""
-        return Promise(self.asked, self.theirs, self.theirs, self.inputs)
 
     def line(self, framework: str) -> str:
         """Return a line of a report."""
@@ -78,15 +78,27 @@ def distance(y: Any, exact: Any) -> float:
     return float(difference / length) if length else (float("inf") if difference else 0.0)
 
 
+def draws_of(sizes: Iterable[int]) -> int:
+    """Return how often noise is drawn to see how far outputs of so many numbers move.
+
+    >>> draws_of([1000, 30]), draws_of([1])
+    (4, 8)
+    """
+    return max(1, min(_DRAWS, -(-_NUMBERS // max(1, min(sizes, default=_NUMBERS)))))
+
+
 def kept(
-    asked: float, made: Callable[[float], T | None], seen: Callable[[T], Promise | None]
+    asked: float,
+    made: Callable[[float], T | None],
+    seen: Callable[[T], Promise | None],
+    has_time: Callable[[], bool] = lambda: True,
 ) -> tuple[T, bool]:
     """Return the fastest draft that keeps a promise, and whether it does.
 
     ``made`` makes one whose error is predicted to be within a budget, None where it would be one of
     those before; ``seen`` measures it. What is measured corrects what is predicted: the next budget
-    is larger or smaller by as much. At last all layers are as accurate as they can be. Raises
-    InvalidValue where nobody knows errors.
+    is larger or smaller by as much; larger, if it ``has_time``. At last all layers are as accurate
+    as they can be. Raises InvalidValue where nobody knows errors.
     """
     budget, best = _AIM * asked, None
     draft: T | None = None
@@ -98,7 +110,7 @@ def kept(
         if promise.holds:
             if best is None or promise.measured > best[1].measured:
                 best = draft, promise
-            if promise.measured >= _WORTH_IT * _AIM * asked:
+            if promise.measured >= _WORTH_IT * _AIM * asked or not has_time():
                 break
         elif best is not None:  # one step too far
             break

@@ -13,21 +13,28 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from math import ceil, floor, hypot, log10
+from functools import partial
+from math import ceil, floor, hypot, inf, log10
 from typing import NamedTuple
 
 import numpy as np
 
+from winogen.conv import planner, rankings
+from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
+from winogen.conv.query import Query
 from winogen.conv.tolerance import measured_error
-from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph.choose import error_of
-from winogen.graph.planning import Outlines, ways_of
+from winogen.graph.ir import Graph
+from winogen.graph.planning import Outlines, computable, request_of
 from winogen.graph.settings import Settings
+from winogen.graph.shapes import Shape
 
-# No layer may be off by more, whatever becomes of it.
-_MOST = 0.1
-_UNHEARD = 1e-6  # a decimal of a rounded tolerance must not refuse the way that it was rounded for
+# No layer may be off by more, whatever becomes of it; where nothing is rounded, one is off by less.
+_MOST, _LEAST = 0.1, 1e-30
+_UNHEARD = 1e-6  # what a tolerance loses as a float32 must not refuse the way that it is made for
+# What is slower is to lower the error by so much.
+_WORTH_IT = 0.9
 _FINENESS = 100  # points of a front for each decimal digit of squared error
 
 
@@ -45,6 +52,7 @@ class Spending:
 
     tolerances: Mapping[str, float]
     gains: Mapping[str, float]
+    errors: Mapping[str, float]  # predicted of the ways that these tolerances choose
     layout: str = ""
     seconds: float = 0.0  # of all these layers
 
@@ -71,32 +79,38 @@ class Spending:
 def offers_of(problem: Problem, settings: Settings) -> list[Offer]:
     """Return the ways of a folded problem that nothing faster is more accurate than.
 
-    The fastest comes first. No error is above the settings' own tolerance.
+    The fastest comes first. No error is above the settings' own tolerance. Raises InvalidValue
+    where all are.
     """
+    most = min(_MOST, settings.tolerance or _MOST)
+    request = request_of(problem, replace(settings, tolerance=most))
+    query = Query.here(problem, request, settings.target, settings.machine)
     found: list[Offer] = []
-    tolerance = min(_MOST, settings.tolerance or _MOST)
-    while True:
-        try:
-            (way, *_) = ways_of(problem, replace(settings, tolerance=tolerance))
-        except (InvalidValue, CompilerNotFound):
-            if not found and settings.tolerance is not None:
-                raise  # the layer's own tolerance is below all errors
-            return found
-        error = error_of(problem, way.candidate, settings.target)
-        largest = measured_error(error)
-        found.append(Offer(_rounded(largest, up=True), way.candidate.seconds, error))
-        if not error:
-            return found
-        tolerance = _rounded(largest, up=False)
+    for one in rankings.kept("offers", query, partial(_fastest, query)):
+        error = error_of(problem, one, settings.target)
+        found.append(Offer(_rounded_up(measured_error(error)), one.seconds, error))
+    return found
 
 
-def _rounded(tolerance: float, up: bool) -> float:
-    """A tolerance of two digits, a little above or below."""
+def _fastest(query: Query) -> list[Candidate]:
+    """The candidates that nothing faster is more accurate than."""
+    found: list[Candidate] = []
+    least = inf
+    for one in planner.rank(query):  # by time
+        error = error_of(query.problem, one, query.target)
+        if error < _WORTH_IT * least:
+            found.append(one)
+            least = error
+    return found
+
+
+def _rounded_up(tolerance: float) -> float:
+    """A tolerance of two digits."""
     if not tolerance:
-        return _MOST * _UNHEARD
-    tolerance *= 1 + _UNHEARD if up else 1 - _UNHEARD
+        return _LEAST
+    tolerance *= 1 + _UNHEARD
     step = 10.0 ** (floor(log10(tolerance)) - 1)
-    return float(f"{(ceil if up else floor)(tolerance / step) * step:.1e}")
+    return float(f"{ceil(tolerance / step) * step:.1e}")
 
 
 def offers(outlines: Outlines) -> dict[str, list[Offer]]:
@@ -128,6 +142,22 @@ def _together(ways: Sequence[Sequence[Offer]]) -> list[Offer]:
             seconds, error = sum(one.seconds for one in taken), max(one.error for one in taken)
             joined.append(Offer(tolerance, seconds, error))
     return joined
+
+
+def cheapest(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]],
+    settings: Settings,
+    gains: Mapping[str, float],
+    budget: float,
+) -> Spending:
+    """Return what `spent` does for segments on inputs of shapes, in the layout that is faster."""
+
+    def within(layout: str) -> Spending:
+        outlines = Outlines(parts, replace(settings, layout=layout))
+        return spent(offers(outlines), gains, budget, layout)
+
+    found = computable(partial(within, layout) for layout in ("NHWC", "NCHW"))
+    return min(found, key=lambda one: one.seconds)
 
 
 def spent(
@@ -165,6 +195,7 @@ def spent(
     return Spending(
         {name: taken[name].tolerance for name in names},
         {name: gains[name] for name in names},
+        {name: taken[name].error for name in names},
         layout,
         total,
     )

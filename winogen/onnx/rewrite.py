@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.graph.promise import checked_promise
 from winogen.onnx.drafting import Onnxruntime, Rewritten
 from winogen.onnx.loading import as_it_is, naming_damage, original, require
 from winogen.onnx.model import Model, copied
@@ -35,6 +36,7 @@ def optimize(
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     seconds: Real | None = 30,
+    output_tolerance: Real | None = None,
 ) -> ModelProto:
     """Return a model that computes the same with winogen's convolutions where these are faster.
 
@@ -89,7 +91,11 @@ def optimize(
     """
     if output is not None:
         output_path(output)  # refuses before any work
-    options: dict[str, Any] = {"tolerance": tolerance, "threads": threads}
+    options: dict[str, Any] = {
+        "tolerance": tolerance,
+        "threads": threads,
+        "output_tolerance": output_tolerance,
+    }
     result = rewrite(model_or_path, input_shapes=input_shapes, seconds=seconds, **options)
     unmeasured = result.unmeasured and not is_every_layer()
     uncompared = not (result.verdict and result.verdict.sizes)
@@ -108,6 +114,7 @@ def rewrite(
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     seconds: Real | None = None,
+    output_tolerance: Real | None = None,
 ) -> Rewritten:
     """Return what `optimize` returns, with an account of it."""
     most = checked(seconds)
@@ -115,21 +122,28 @@ def rewrite(
         tolerance = arguments.positive("tolerance", tolerance, "None or a number below 1, as 1e-6")
         if tolerance >= 1:
             raise InvalidValue(f"tolerance: got {tolerance}; allowed: None or a number below 1")
+    if output_tolerance is not None:
+        output_tolerance = checked_promise(output_tolerance)
     if threads is not None:
         threads = arguments.threads(threads)
     given = as_it_is(model_or_path)
     model = Model(original(given), input_shapes)
     check_nodes(model)
     with limited(most):
-        result = _rewritten(model, tolerance, threads)
+        result = _rewritten(model, tolerance, threads, output_tolerance)
     # As it was, functions and all.
     return replace(result, model=given) if result.is_original else result
 
 
-def _rewritten(model: Model, tolerance: float | None, threads: int | None) -> Rewritten:
+def _rewritten(
+    model: Model,
+    tolerance: float | None,
+    threads: int | None,
+    output_tolerance: float | None = None,
+) -> Rewritten:
     """Do what `rewrite` does, with checked arguments."""
     settle()
-    return Onnxruntime(model, tolerance, threads).rewritten()
+    return Onnxruntime(model, tolerance, threads, output_tolerance).rewritten()
 
 
 def save(model: Any, output: Any) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 from winogen.conv import Problem, planner
 from winogen.conv.choice import Choice
 from winogen.conv.folded import unfolded
-from winogen.errors import CompilerNotFound
 from winogen.graph import (
     Graph,
     Node,
@@ -28,7 +26,7 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.decide import LATE, TimedPart, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
-from winogen.graph.spending import Spending, offers, spent
+from winogen.graph.spending import Spending, cheapest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting, working
 from winogen.tasks.duel import Times, duel
@@ -106,7 +104,8 @@ def decide(
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
-    little as they can. ``spending`` has tolerances of single layers. ``times`` keeps what was measured, for a graph that is decided on again, by
+    little as they can. ``spending`` has tolerances of single layers.
+    ``times`` keeps what was measured, for a graph that is decided on again, by
     the digest of a layer and how it runs. Compiles the kernels that may be needed, with a progress
     bar. Nothing is measured before `Decision.measured`.
 
@@ -230,17 +229,12 @@ def spend(
     """
     pieces = [piece.graph for piece in cut(graph) if piece.ours]
     if not any(part.convolutions for part in pieces):
-        return Spending({}, {})
+        return Spending({}, {}, {})
     sized = [(part, [shapes[name] for name in part.inputs]) for part in pieces]
     count = threads or torch.get_num_threads()
     settings = Segment(pieces[0], tolerance=tolerance, threads=count).settings()
-    found = []
     with working("planning"):
-        for layout in ("NHWC", "NCHW"):
-            with suppress(CompilerNotFound):
-                outlines = Outlines(sized, replace(settings, layout=layout))
-                found.append(spent(offers(outlines), gains, budget, layout))
-    return min(found, key=lambda one: one.seconds)
+        return cheapest(sized, settings, gains, budget)
 
 
 def _saved(planned: Planned, number: int) -> float:

@@ -276,7 +276,7 @@ class Torch(Adapter[Segments]):
 
     @cached_property
     def _unseen(self) -> Unseen:
-        return Unseen(self.model, self.calls, self.witness.is_long)
+        return Unseen(self.model, self.calls)
 
     @cached_property
     def _reference(self) -> Reference:

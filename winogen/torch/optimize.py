@@ -18,7 +18,7 @@ from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import runtime
 from winogen.graph.compiling import load_soon
 from winogen.graph.decide import INACCURATE
-from winogen.graph.promise import check_framework, checked_promise, certain
+from winogen.graph.promise import certain, check_framework, checked_promise
 from winogen.progress import counting, note, working
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import checked, limit, limited
@@ -360,7 +360,7 @@ def _swapped(
         decision.budgets,
     )
     if asked is not None:  # nothing says what becomes of a layer's error: the whole is measured
-        promise = certain(Unseen(own, calls, witness.is_long).promise(other, asked), asked)
+        promise = certain(Unseen(own, calls).promise(other, asked), asked)
         report = replace(report, promise=promise)
         if not promise.holds:
             check_framework(promise, "torch")

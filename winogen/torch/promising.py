@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.graph.promise import Promise, distance
-from winogen.tasks.limit import limit
+from winogen.graph.promise import PART, Promise, distance, draws_of
+from winogen.tasks.limit import clock, limit
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import alike, run
 from winogen.torch.copies import evaluated, restored
 
 # Noise of a layer, relative to its output: small enough that nets are about linear.
 _NOISE = {torch.float32: 1e-3, torch.float64: 1e-6}
-# Of an output with fewer numbers than these, noise is drawn several times, but not more often.
-_NUMBERS, _DRAWS = 100, 8
-# Inputs besides the example on which errors are measured; where calls take long, fewer.
-_OTHERS, _FEW = 3, 1
+# Inputs besides the example on which errors are measured, but for one as far as there is time.
+_OTHERS = 3
 
 
 class Noisy(fx.Interpreter):
@@ -53,16 +51,17 @@ def gains_of(module: fx.GraphModule, names: Iterable[str], calls: Calls) -> dict
 
     ``module`` is a trace, ``names`` are values of its graph: where nodes have such a name, noise is
     added to their values, on the example. The output that moves most counts. Layers whose value no
-    node has are missing; so are all where the limit of seconds has no time for the runs.
+    node has are missing, and those that a part of the limit of seconds leaves no time for.
     """
     found: dict[str, float] = {}
+    begin, most = clock(), limit().seconds
     noisy, nodes = Noisy(module), {node.name for node in module.graph.nodes}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         clean = noisy.leaves(calls.tensors)
-        draws = max(1, min(_DRAWS, -(-_NUMBERS // min((y.numel() for y in clean), default=1))))
+        draws = draws_of(y.numel() for y in clean)
         for name in names:
-            if not limit().allows():
-                return {}
+            if most is not None and clock() - begin > PART * most:
+                break
             node = name.partition(".")[0]  # "conv.0" is a part of the node conv
             if node in nodes:
                 squares = [0.0] * len(clean)
@@ -77,15 +76,25 @@ def gains_of(module: fx.GraphModule, names: Iterable[str], calls: Calls) -> dict
     return found
 
 
-class Unseen:
-    """Outputs of a model in float64 and as torch computes them, on the example and like inputs."""
+class _Case(NamedTuple):
+    tensors: list[Tensor]
+    theirs: list[Any]  # what torch makes of them
+    exact: list[Any]  # the same in float64
 
-    def __init__(self, model: nn.Module, calls: Calls, is_long: bool):
+
+class Unseen:
+    """A model in float64 and as torch computes it, on the example and on inputs like it."""
+
+    def __init__(self, model: nn.Module, calls: Calls):
         self.model, self.calls = model, calls
-        self._cases: list[tuple[list[Tensor], list[Any], list[Any]]] = []
-        double = evaluated(model).double()
+        self._cases: list[_Case] = []
+        double, most = evaluated(model).double(), limit().seconds
+        begin = clock()
         with torch.no_grad():
-            for seed in range(1 + (_FEW if is_long else _OTHERS)):
+            for seed in range(1 + _OTHERS):
+                late = most is not None and clock() - begin > PART * most
+                if late and len(self._cases) > 1:
+                    break
                 tensors = alike(calls.tensors, seed) if seed else calls.tensors
                 try:
                     with restored(model):
@@ -94,7 +103,7 @@ class Unseen:
                 except Exception:  # a model that is made for one type, or takes no other numbers
                     continue
                 if _off(theirs, exact) is not None:
-                    self._cases.append((tensors, theirs, exact))
+                    self._cases.append(_Case(tensors, theirs, exact))
 
     def promise(
         self, optimized: Callable[..., Any], asked: float, predicted: float = 0.0
@@ -104,12 +113,12 @@ class Unseen:
             return None
         measured = theirs = 0.0
         with torch.no_grad():
-            for tensors, leaves, exact in self._cases:
+            for case in self._cases:
                 with restored(self.model):
-                    ours = run(optimized, self.calls, clones(tensors))[0]
-                off = _off(ours, exact)
+                    ours = run(optimized, self.calls, clones(case.tensors))[0]
+                off = _off(ours, case.exact)
                 measured = max(measured, float("inf") if off is None else off)
-                theirs = max(theirs, _off(leaves, exact) or 0.0)
+                theirs = max(theirs, _off(case.theirs, case.exact) or 0.0)
         return Promise(asked, measured, theirs, len(self._cases), predicted)
 
 
