@@ -35,8 +35,8 @@ def optimize(
     tolerance: Real | None = None,
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    seconds: Real | None = 30,
     output_tolerance: Real | None = None,
+    seconds: Real | None = 30,
 ) -> ModelProto:
     """Return a model that computes the same with winogen's convolutions where these are faster.
 
@@ -70,6 +70,12 @@ def optimize(
     input_shapes
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs of a rewritten model that had others, or
         open ones, then have these.
+    output_tolerance
+        The largest error of each output, |y - y64| / |y64| (L2) against the model in float64, on
+        normal random inputs and such between 0 and 1; None for no such promise. Each layer gets a
+        tolerance of its own, where an error buys most time by what it becomes at the output, as
+        measured. A layer keeps to ``tolerance`` besides, if that is given. Where winogen's layers
+        cannot keep it, the model is returned as it was, with a warning.
     seconds
         About how long kernels are compiled, layers measured and errors reduced; None for as long as
         that takes. The largest layers come first. Those not measured then run as predicted, those
@@ -83,7 +89,9 @@ def optimize(
     Raises
     ------
     InvalidType, InvalidValue
-        For an argument that is not allowed, a damaged model, and one that was optimized before.
+        For an argument that is not allowed, a damaged model, and one that was optimized before; for
+        an ``output_tolerance`` that not even onnxruntime keeps, or where errors are not known: with
+        inputs of open sizes, without onnxruntime or a compiler, or without float64.
     MissingPackage
         Without the extra `onnx`.
     OSError

@@ -88,6 +88,13 @@ def optimize(
     tolerance
         The largest error of each layer, as in `winogen.conv2d`. None keeps the error at the output,
         on the example inputs, small if possible: L2 within 1.5 times torch's, or none above 2e-6.
+    output_tolerance
+        The largest error of each output, |y - y64| / |y64| (L2) against the model in float64, for
+        inputs like the example; None for no such promise. Each layer gets a tolerance of its own,
+        where an error buys most time by what it becomes at the output, as measured on the example.
+        The result is measured on the example and up to three inputs like it. A layer keeps to
+        ``tolerance`` besides, if that is given. Where winogen's layers cannot keep it, the copy
+        computes as torch does.
     threads
         None for as many as torch uses at the time of a call, or a positive int.
     exclude
@@ -112,7 +119,8 @@ def optimize(
     Raises
     ------
     InvalidType, InvalidValue
-        For an argument that is not allowed, before any work.
+        For an argument that is not allowed, before any work; for an ``output_tolerance`` that not
+        even torch keeps, or of a model whose outputs are not known in float64.
     BuildError
         When no kernel can be compiled.
     OutOfMemory
