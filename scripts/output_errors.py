@@ -1,6 +1,6 @@
 """What `output_tolerance` of `winogen.torch.optimize` gains, and whether what it promises holds.
 
-    python scripts/output_errors.py                      # four nets, a tolerance for each column
+    python scripts/output_errors.py                      # four nets
     python scripts/output_errors.py resnet18 --inputs 20
 
 Each net has the random weights of `winogen bench`. Times are medians of calls in turns with the net
@@ -11,6 +11,7 @@ seen, normal random numbers: |y - y64| / |y64|. Exit status 1: a promise that do
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import sys
 import time
@@ -69,24 +70,14 @@ def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool
             print(f"{name:10} {refusal}", flush=True)
     with torch.inference_mode():
         times = in_turns([usual, *made], x, rounds)
-        errors = worst([model, usual, *made], model.__class__.double(_copy(model)), net.input, inputs)
-    print(f"{name:10} no tolerance: {times[0]:.1f} ms, error {errors[1]:.1e}; torch {errors[0]:.1e}")
+        errors = worst([model, usual, *made], copy.deepcopy(model).double(), net.input, inputs)
+    print(f"{name}, no tolerance: {times[0]:.1f} ms, error {errors[1]:.1e}, torch {errors[0]:.1e}")
     for tolerance, one, ms, error in zip(asked, made, times[1:], errors[2:]):
-        promise = winogen.torch.report(one).promise
-        predicted = f"predicted {promise.predicted:.1e}, " if promise else ""
-        example = f"{promise.measured:.1e} by optimize, " if promise else ""
-        print(
-            f"{name:10} {tolerance:g}: {ms:.1f} ms, {times[0] / ms:.2f} times as fast; {predicted}"
-            f"{example}{error:.1e} on {inputs} others",
-            flush=True,
-        )
+        told = winogen.torch.report(one).promise
+        seen = f"predicted {told.predicted:.1e}, measured {told.measured:.1e}, " if told else ""
+        gain = f"{ms:.1f} ms, {times[0] / ms:.2f} times as fast"
+        print(f"{name}, {tolerance:g}: {gain}; {seen}{error:.1e} on {inputs} others", flush=True)
     return all(error <= tolerance for tolerance, error in zip(asked, errors[2:]))
-
-
-def _copy(model: torch.nn.Module) -> torch.nn.Module:
-    import copy
-
-    return copy.deepcopy(model)
 
 
 def main() -> int:
@@ -98,7 +89,8 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(cpu_name(), flush=True)
-    return int(not all([measured(n, given.inputs, given.rounds, given.seconds) for n in given.nets]))
+    how = given.inputs, given.rounds, given.seconds
+    return int(False in [measured(name, *how) for name in given.nets])
 
 
 if __name__ == "__main__":

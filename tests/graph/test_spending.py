@@ -82,7 +82,7 @@ def test_offers_are_what_the_planner_takes():
 
 @pytest.mark.parametrize("off", [0.05, 1.0, 30.0, 1e4])
 def test_what_is_measured_corrects_what_is_predicted(off):
-    """Errors may be many times what was predicted: at last the promise holds, and is made use of."""
+    """Errors may be many times what was predicted: at last the promise holds, and is used."""
     asked, least_error = 1e-4, 1e-7
     made = []
 

@@ -12,7 +12,6 @@ from winogen.onnx.rewrite import rewrite
 from winogen.testing import every_layer
 
 from .nets import Net
-from .test_measuring import FASTER
 
 SHAPE = (1, 16, 24, 24)
 
@@ -42,22 +41,33 @@ def error(model, exact, feed, session):
 
 
 def test_the_error_at_the_output_is_as_promised(clock, session):
-    """On inputs that nobody has seen; a layer that hardly matters may be off by more."""
+    """On inputs that nobody has seen; a layer that hardly matters may be off by more.
+
+    Sessions plan by what the nodes say: without it they are less accurate.
+    """
     model, _ = branches()
     clock({})
-    result = rewrite(model, output_tolerance=1e-6)
+    result = rewrite(model, output_tolerance=6e-7)
     exact = Reference(Model(model), {}, 0)
     random = np.random.default_rng(5)
     for _ in range(10):
         feed = {"x": random.standard_normal(SHAPE).astype(np.float32)}
-        assert error(result.model, exact, feed, session) <= 1e-6
+        assert error(result.model, exact, feed, session) <= 6e-7
     promise = result.promise
-    assert promise.measured / 3 < promise.predicted < 20 * promise.measured < 20e-6
+    assert promise.measured / 3 < promise.predicted < 20 * promise.measured < 12e-6
     spent = {name: one.tolerance for name, one in result.spent.items()}
     assert spent["conv_1"] > 2 * spent["conv_0"]
     # The numbers of nodes are of float32.
     np.testing.assert_allclose(sorted(tolerances(result.model)), sorted(spent.values()), rtol=1e-6)
-    assert "promised at the output: L2 at most 1.0e-06" in str(result)
+    assert "promised at the output: L2 at most 6.0e-07" in str(result)
+    loose = onnx.ModelProto.FromString(result.model.SerializeToString())
+    for node in loose.graph.node:
+        for own in node.attribute:
+            if own.name == "tolerances":
+                own.floats[:] = [1e-2 for _ in own.floats]
+            elif own.name == "tolerance":
+                own.f = 1e-2
+    assert error(loose, exact, feed, session) > 2 * error(result.model, exact, feed, session)
 
 
 def test_gains_say_what_becomes_of_a_layers_error():
@@ -67,17 +77,6 @@ def test_gains_say_what_becomes_of_a_layers_error():
     assert gains.keys() == {matters, hardly, y}
     assert gains[y] == pytest.approx(1, rel=0.1)
     assert gains[hardly] < 0.01 * gains[matters]
-
-
-def test_tolerances_of_layers_count_in_a_session(clock, session):
-    """A session plans by them: more digits where they ask for more."""
-    model, _ = branches()
-    clock({})
-    feed = {"x": np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)}
-    exact = Reference(Model(model), {}, 0)
-    loose, strict = (rewrite(model, output_tolerance=t) for t in (1e-3, 4e-7))
-    errors = [error(one.model, exact, feed, session) for one in (loose, strict)]
-    assert errors[0] > 2 * errors[1]
 
 
 @pytest.mark.parametrize(
@@ -97,4 +96,3 @@ def test_what_cannot_be_promised_is_refused(clock, given, kind, message):
 def test_without_measurements_nothing_is_promised():
     with every_layer(), pytest.raises(Unsupported, match="output_tolerance: got 0.001; allowed: N"):
         rewrite(branches()[0], output_tolerance=1e-3)
-    assert FASTER

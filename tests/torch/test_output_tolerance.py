@@ -93,6 +93,8 @@ def test_files_and_other_sizes_keep_the_tolerances(branches):
         assert sorted(tolerances.values()) == sorted(row.tolerance for row in told.rows)
         planned = module.segment.plan([(2, 24, 20, 28)])
         for step, problem, choice in zip(planned.steps, planned.problems, planned.choices):
+            if problem is None or not choice.ways:  # it moves numbers
+                continue
             off = error_of(problem, choice.ways[0].candidate, planned.settings.target)
             assert MARGIN * off <= tolerances[step.key]
     assert error(loaded, model, torch.randn(2, 24, 20, 28)) <= 1e-5

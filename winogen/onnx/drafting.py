@@ -200,7 +200,8 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         threads: int | None,
         output_tolerance: float | None = None,
     ):
-        self.model, self._settings = model, {"tolerance": tolerance, "threads": threads}
+        self.model = model
+        self._settings: dict[str, Any] = {"tolerance": tolerance, "threads": threads}
         self.output_tolerance = output_tolerance
         self.measuring: Measuring | None = None
         self._unmeasured = ""
@@ -238,7 +239,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         while True:
             with working("reading the model"):
                 why = excluded | dict.fromkeys(late, LATE)
-                own = way.spending and way.spending.tolerances
+                own = way.spending.tolerances if way.spending else None
                 made = RewrittenNodes(self.model, settings, why, self.measuring, own)
             with working("compiling kernels"):
                 found = made.late()
@@ -291,8 +292,8 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         parts = sized_parts(model, reading, graph)
         if not any(part.convolutions for part, _ in parts):
             return Spending({}, {}, {})
-        options = self._settings["threads"] or 1, self._settings["tolerance"]
-        settings = settings_of(model, reading, *options)
+        threads, tolerance = self._settings["threads"], self._settings["tolerance"]
+        settings = settings_of(model, reading, threads or 1, tolerance)
         with working("planning"):
             return cheapest(parts, settings, self._gains, budget)
 
