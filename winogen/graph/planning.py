@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -17,10 +17,11 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import Request
 from winogen.conv.stock import only
+from winogen.conv.streaming import long_signal, pinned
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph import maps
 from winogen.graph.chains import PASSAGES, Chain, chains_of
-from winogen.graph.choose import Choice, Way, error_of, ways, within
+from winogen.graph.choose import Choice, Way, error_of, packed_bytes, ways, within
 from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -29,7 +30,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Strides
+from winogen.records import Machine, Strides, Target
 from winogen.tasks.idle import give_way
 
 T = TypeVar("T")
@@ -304,6 +305,8 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         filter_dtype=settings.filter_dtype,
     )
     target, most = settings.target, settings.most_error
+    if settings.pieces:
+        return (_way_of_piece(problem, request, target, settings.machine),)
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
         with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
@@ -311,6 +314,16 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
             if most is None or error_of(problem, found[0].candidate, target) <= most:
                 return found
     return options()
+
+
+@lru_cache(maxsize=1024)
+def _way_of_piece(problem: Problem, request: Request, target: Target, machine: Machine) -> Way:
+    """How a piece of a signal is computed. Its time is a share of that of a long signal, so that no
+    choice between ways depends on how long pieces are.
+    """
+    found = pinned(problem, long_signal(problem.layer, problem), request, target, machine)
+    candidate = replace(found.candidate, seconds=found.seconds)
+    return Way(candidate, *packed_bytes([candidate]))
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:

@@ -25,3 +25,5 @@ class Settings:
     workspace_limit: int | None = None  # bytes that each layer computes in
     filter_dtype: str | None = None  # what packed filters are stored in, where kernels have it
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`
+    # Whether maps are pieces of signals, whose numbers have the bits of the whole: see `streaming`.
+    pieces: bool = False
