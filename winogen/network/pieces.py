@@ -18,10 +18,10 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.graph import Graph, Node
-from winogen.graph.ops import History
+from winogen.graph.ops import History, Repeat
 from winogen.graph.ops.base import Misfit, Shape
 from winogen.graph.shapes import shapes
-from winogen.network.loops import Each
+from winogen.network.loops import Each, Move, all_of
 from winogen.onnx.loading import require
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.probes import required
@@ -235,12 +235,29 @@ def _checked(node: Node, sizes: Mapping[str, Shape]) -> tuple[int, Any]:
             raise Misfit("signals of several lengths", "one")
         return op.in_pieces()
     # Loops over arrays: functions of single numbers, whose constants are the same for all samples.
-    length = first[-1]
+    length, times = first[-1], _repeated(loops)
+    if times:
+        return 0, Repeat((1, times))
     if isinstance(loops, Each) and len(loops.shape) == 3 and loops.shape[-1] == length:
         ends = [(one.constant is None, (1, *one.shape)[-1]) for one in loops.operands]
         if all(size == (length if varies else 1) for varies, size in ends):
             return 0, op
     raise Misfit(f"{op}, which moves or joins samples", "functions of single numbers")
+
+
+def _repeated(loops: Any) -> int:
+    """How many times each sample is written, if loops do nothing else; 0 if they do."""
+    if not isinstance(loops, Move) or loops.fill is not None or len(loops.pieces) != 1:
+        return 0
+    (piece,) = loops.pieces
+    *others, last = piece.origin
+    shape = piece.operand.shape
+    wanted = all_of(loops.shape)
+    if len(shape) != 3 or [*piece.target] != wanted or others != wanted[:-1]:
+        return 0
+    times = last.turns // shape[-1]
+    repeated = tuple(np.repeat(np.arange(shape[-1]), times).tolist())
+    return times if last.axis == 2 and last.table == repeated else 0
 
 
 def check_outputs(shaped: Mapping[str, tuple[int, ...]], cut: Cut, maps: Sequence[Shape]) -> None:
