@@ -221,9 +221,7 @@ def generate(
         of_model = _given({"weights": weights, "flash_limit": flash_limit, "pieces": pieces})
         _generate_network(model, output, input, of_model, _given(layer), not no_check)
         return
-    of_model = _given(
-        {"flash_limit": flash_limit, "pieces": pieces, "no_check": no_check or None}
-    )
+    of_model = _given({"flash_limit": flash_limit, "pieces": pieces, "no_check": no_check or None})
     _refuse(of_model, "flash_limit pieces no_check", _MODEL)
     others |= _given({"weights": weights})
     for what, shape in (("input", input), ("weight", weight)):

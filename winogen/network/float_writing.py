@@ -301,9 +301,7 @@ class FloatWriter:
 
     # ---- where things are ------------------------------------------------------------------------
 
-    def _at(
-        self, place: Place | None, row: int = 0, images: int = 1, image: int = 0
-    ) -> str | Spot:
+    def _at(self, place: Place | None, row: int = 0, images: int = 1, image: int = 0) -> str | Spot:
         """Where channels of a buffer begin, from a row of an image on, in C; of each of so many."""
         if place is None:
             return "NULL"
@@ -353,8 +351,13 @@ class FloatWriter:
         plan, read = self.plan, self.read
         return {
             **interface(
-                self.name, self.flagged, self.command, read.inputs, read.outputs,
-                lambda _: "float", ("state",) if read.pieces else (),
+                self.name,
+                self.flagged,
+                self.command,
+                read.inputs,
+                read.outputs,
+                lambda _: "float",
+                ("state",) if read.pieces else (),
             ),
             "pieces": read.pieces,
             "headers": list(self.pairs.values()),
@@ -387,12 +390,12 @@ class FloatWriter:
         """Numbers for the inputs, and what should come out; whether that is of float64."""
         model, pieces = self.read.model, self.read.pieces
         if pieces is not None:
-            model = loaded(pieces.cut.proto, pieces.cut.sizes(pieces.count))
+            model = loaded(pieces.cut.proto, pieces.cut.sizes(pieces.times))
         shapes = {array.name: array.shape for array in self.read.inputs}
         feed = feed_of(model, {**shapes, **model.fixed}, 1)
         reference = Reference(model, feed, 1)
         if reference.exact is not None:
-            times = pieces.count if pieces else 1
+            times = pieces.times if pieces else 1
             ends = np.cumsum([times * prod(array.shape) for array in self.read.outputs])[:-1]
             whole = zip(self.read.outputs, np.split(reference.exact, ends))
             return feed, [y.reshape(*a.shape[:-1], -1) for a, y in whole], True

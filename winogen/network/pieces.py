@@ -73,7 +73,7 @@ class Pieces(NamedTuple):
     """What a network in pieces keeps, and the signals that it is tested with."""
 
     cut: Cut
-    count: int  # pieces of these signals
+    times: int  # pieces of these signals
     places: Mapping[str, int]  # where what a history keeps begins in the state, in numbers
     numbers: int  # of the state
 
@@ -84,7 +84,7 @@ class Pieces(NamedTuple):
 
     def split(self, array: np.ndarray) -> np.ndarray:
         """Return a signal (..., samples) as its pieces, one behind the other: (pieces, ...)."""
-        return np.stack(np.split(array, self.count, -1))
+        return np.stack(np.split(array, self.times, -1))
 
 
 def _opened(proto: Any) -> Any:
@@ -155,10 +155,8 @@ def without_ends(model: Model) -> Any:
         made = require("onnx").helper.make_attribute("pads", pads)
         del layer.attribute[:]
         layer.attribute.extend([*kept, made])
-        source = node.input[0]
-        node.Clear()
+        del node.input[1:], node.attribute[:]
         node.op_type = "Identity"
-        node.input.append(source)
     return proto
 
 

@@ -253,9 +253,7 @@ def _because(reason: str | None) -> str:
     return f": {reason}" if reason else ""
 
 
-def identifiers_of(
-    names: Sequence[str], prefix: str, more: Collection[str] = ()
-) -> dict[str, str]:
+def identifiers_of(names: Sequence[str], prefix: str, more: Collection[str] = ()) -> dict[str, str]:
     """Return how C calls arrays: as the model does, as far as possible.
 
     No two differ only in case, since macros have them in capitals; none is one of C's words, of

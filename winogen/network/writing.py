@@ -205,7 +205,7 @@ def _comparison(proto: Any, model: Model, made: _Made, written: Callable[..., _M
     error, products = made.files.predicted_error or 0.0, made.files.products
     if isinstance(made.read, Network) and made.read.pieces is not None:
         pieces = made.read.pieces
-        model, products = loaded(proto, pieces.cut.sizes(pieces.count)), products * pieces.count
+        model, products = loaded(proto, pieces.cut.sizes(pieces.times)), products * pieces.times
     claim = Claim(proto, model, error, products, codes, optimized, made.allowed)
 
     def twin() -> tuple[Program, float]:
@@ -301,8 +301,13 @@ def _written(
     files = Files(contents, *sizes, alone.weight_bytes, plan.predicted_error, *plan.products)
     ends_of = whole.inputs, whole.outputs
     program = Program(
-        name, contents, alone.flagged, *ends_of, weights == "file", plan.shared,
-        whole.pieces.count if whole.pieces else 0,
+        name,
+        contents,
+        alone.flagged,
+        *ends_of,
+        weights == "file",
+        plan.shared,
+        whole.pieces.times if whole.pieces else 0,
     )
     return _Made(files, program, whole, {})
 

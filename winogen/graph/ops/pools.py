@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.graph.ops.base import (
+    Misfit,
     Operator,
     Shape,
     Sizes,
