@@ -239,8 +239,10 @@ class _Outline:
             problem_of(step, buffers, settings).folded if step.op.is_convolution else None
             for step in self.steps
         ]
+        before = {step.output.buffer: step.op.samples_before for step in self.steps}
         self.options = [
-            () if problem is None else ways_of(problem, settings) for problem in self.problems
+            () if problem is None else ways_of(problem, settings, before.get(step.input.buffer, 0))
+            for step, problem in zip(self.steps, self.problems)
         ]
         self.choices = [
             Choice(ways, 0.0 if ways else self._seconds(step))
@@ -293,8 +295,11 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
     return layer.problem(shape).sewn(Seams(*map(around, places)))
 
 
-def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
-    """Return the ways to compute the folded problem of a step: see `Problem.folded`."""
+def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way, ...]:
+    """Return the ways to compute the folded problem of a step: see `Problem.folded`.
+
+    ``before``: of its samples, those of pieces before, where the layer itself has padding.
+    """
     give_way()
     request = Request.of(
         problem.layer,
@@ -306,7 +311,7 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
     )
     target, most = settings.target, settings.most_error
     if settings.pieces:
-        return (_way_of_piece(problem, request, target, settings.machine),)
+        return (_way_of_piece(problem, before, request, target, settings.machine),)
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
         with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
@@ -317,11 +322,16 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _way_of_piece(problem: Problem, request: Request, target: Target, machine: Machine) -> Way:
+def _way_of_piece(
+    problem: Problem, before: int, request: Request, target: Target, machine: Machine
+) -> Way:
     """How a piece of a signal is computed. Its time is a share of that of a long signal, so that no
     choice between ways depends on how long pieces are.
     """
-    found = pinned(problem, long_signal(problem.layer, problem), request, target, machine)
+    *others, axis = problem.layer.axes
+    padded = replace(axis, before=axis.before + before)
+    long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
+    found = pinned(problem, long, request, target, machine)
     candidate = replace(found.candidate, seconds=found.seconds)
     return Way(candidate, *packed_bytes([candidate]))
 

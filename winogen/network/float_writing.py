@@ -19,7 +19,7 @@ from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.lower import Step
-from winogen.graph.ops import History, Repeat
+from winogen.graph.ops import Repeat
 from winogen.graph.places import Place
 from winogen.graph.relayout import turning
 from winogen.graph.strips import Compute, Move
@@ -158,8 +158,8 @@ class FloatWriter:
             return [self._turning(label, step)]
         if step.op.loops is not None:
             return list(self.arrays.calls(label, step))
-        if isinstance(step.op, History):
-            return list(self._histories(label, step, step.op.samples))
+        if step.op.samples_before:
+            return list(self._histories(label, step, step.op.samples_before))
         if not kernels:
             return [self._moving(label, step, whole)]
         workspace = self.plan.workspaces[number]

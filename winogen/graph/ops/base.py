@@ -70,6 +70,7 @@ class Operator:
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
     payload: Any = None  # of what a framework keeps, the framework's own
     origin: str = ""  # the layout that it changes to the other, if it computes nothing else
+    samples_before: int = 0  # of pieces of a signal before, that it puts before those of this piece
     loops: Any = None  # over arrays of any number of axes, where these compute it
 
     # ---- sizes -----------------------------------------------------------------------------------

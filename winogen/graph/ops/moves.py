@@ -111,13 +111,13 @@ class History(Operator):
     Before the first piece they are zeros. Who runs it keeps the last of both for the next piece.
     """
 
-    samples: int
+    samples_before: int
 
     def __str__(self) -> str:
-        return f"history of {self.samples}"
+        return f"history of {self.samples_before}"
 
     def shape(self, shape: Shape) -> Shape:
-        return (*shape[:-1], shape[-1] + self.samples)
+        return (*shape[:-1], shape[-1] + self.samples_before)
 
 
 @dataclass(frozen=True)
