@@ -319,7 +319,7 @@ class Decider(Generic[M]):
             errors = json.loads(self._facts["errors"])
             draft.errors = Errors(*errors) if errors else None
             return draft
-        self._reserve(_DOUBLE)
+        self._reserve(self.adapter.double)
         draft, holds = promise.kept(asked, made, seen, limit().allows)
         if not holds and draft.promise:
             promise.check_framework(draft.promise, adapter.name)
