@@ -323,6 +323,12 @@ def _is_map(tensor: Tensor) -> bool:
     return tensor.dim() in (4, 5) and tensor.is_floating_point()
 
 
+def alike(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
+    """Return tensors of the same sizes whose numbers are about as large: normal ones."""
+    generator = torch.Generator().manual_seed(_SEED + seed)
+    return [_redrawn(tensor, generator) for tensor in tensors]
+
+
 def _redrawn(
     tensor: Tensor, generator: torch.Generator, shape: Sequence[int] | None = None
 ) -> Tensor:

@@ -13,6 +13,7 @@ from winogen.columns import wrapped
 from winogen.errors import InvalidType
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.graph.layer_table import Line, table
+from winogen.graph.promise import Promise
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import EXAMPLE, Case, run
@@ -34,19 +35,28 @@ class Row:
     torch: float | None = None  # torch's seconds for the same
     error: float | None = None  # predicted max |y - y_exact| / max |y_exact|
     packed_bytes: int = 0
+    tolerance: float | None = None  # of this layer alone, where one of the output was asked for
+    share: float | None = None  # of the squared error at the output, as predicted
 
     @property
     def line(self) -> Line:
         """The row in a table."""
         note = "" if self.why == USUAL else self.why
         times = self.predicted, self.measured, self.torch
-        return Line(self.name, self.what, self.runs, *times, self.error, note)
+        spent = self.tolerance, self.share
+        return Line(self.name, self.what, self.runs, *times, self.error, note, *spent)
+
+    def spent(self, tolerance: float | None, share: float | None) -> Row:
+        """Return the row with what it may spend of the error at the output."""
+        return self if self.runs == "torch" else replace(self, tolerance=tolerance, share=share)
 
     def left_to_torch(self, why: str) -> Row:
         """Return the row of the same convolution, run by torch; ``why`` unless that is known."""
         if self.runs == "torch":
             return self
-        return replace(self, runs="torch", why=why, error=None, packed_bytes=0)
+        return replace(
+            self, runs="torch", why=why, error=None, packed_bytes=0, tolerance=None, share=None
+        )
 
 
 class Budget(NamedTuple):
@@ -74,6 +84,7 @@ class Report:
     rival: str = ""  # how torch computed it
     day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
+    promise: Promise | None = None  # of the error at the output, where one was asked for
 
     @property
     def packed_bytes(self) -> int:
@@ -118,6 +129,8 @@ class Report:
             yield f"all layers by winogen, by memory_limit: {', '.join(ways)}"
         if self.errors is not None:
             yield self.errors.text("torch")
+        if self.promise is not None:
+            yield self.promise.line("torch")
         if self.machine:
             yield f"planned for this machine: {self.machine}"
         if self.compared:
