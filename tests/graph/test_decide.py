@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from winogen.graph import decide, measured
+from winogen.graph.adapter import Adapter, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import Adapter, Decider, Fault, Replacement, TimedPart
+from winogen.graph.decide import Decider
 from winogen.graph.measured import Memory
 from winogen.tasks import duel, limit
 from winogen.tasks.duel import Times

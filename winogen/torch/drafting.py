@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from winogen.graph import Graph, ceilings, simplify
+from winogen.graph.adapter import Adapter, Draft, DraftRequest, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import (
-    Adapter,
-    Decider,
-    Draft,
-    DraftRequest,
-    Fault,
-    Replacement,
-    TimedPart,
-)
+from winogen.graph.decide import Decider
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
 from winogen.graph.promise import Promise
@@ -39,6 +29,7 @@ from winogen.torch.cases import Witness
 from winogen.torch.code_module import CodeModule
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
+from winogen.torch.facts import digest_of, facts_of
 from winogen.torch.optimized import Fast, Optimized
 from winogen.torch.promising import Unseen, gains_of
 from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
@@ -118,6 +109,10 @@ class Torch(Adapter[Segments]):
         self._promises: dict[tuple[str, str], Promise | None] = {}
         self.seconds = witness.seconds
         self.proof = _LONG_PROOF if witness.is_long else self.proof
+        # What is computed in float64, too: the example, or the smallest where calls take long.
+        example = witness.cases[0]
+        self._exact_case = witness.least(trace.guard) if witness.is_long else example
+        self.double *= self._exact_case.numbers / max(1, example.numbers)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._rivals: Rivals | None = None
         self._theirs: dict[Segments, Fast | None] = {}  # torch's best way, once it is compared
@@ -210,7 +205,13 @@ class Torch(Adapter[Segments]):
     def run_exactly(self, draft: Draft[Segments]) -> Errors | None:
         """Return the errors at the output, of what is returned, on the example."""
         tested = self._returned(draft)
-        with restored(self.model), tested.winogen_tested():
+        body, kernels = draft.made.body, draft.made.decision.kernels
+        is_example = self._exact_case is self.witness.cases[0]
+        with (
+            restored(self.model),
+            tested.winogen_tested(),
+            nullcontext() if is_example else confined(body, kernels),
+        ):
             return self._reference.errors(tested)
 
     def spend(self, budget: float) -> Spending:
@@ -280,7 +281,7 @@ class Torch(Adapter[Segments]):
 
     @cached_property
     def _reference(self) -> Reference:
-        return Reference(self.model, self.calls, self.witness.cases[0].leaves)
+        return Reference(self.model, self.calls, self._exact_case)
 
     @property
     def _rival(self) -> str:
@@ -341,43 +342,12 @@ class Torch(Adapter[Segments]):
         return Optimized(self.model, report, fast)
 
 
-def facts_of(
-    model: nn.Module, calls: Calls, exclude: Collection[Any], options: Mapping[str, Any]
-) -> tuple[object, ...]:
-    """Return what times and kernels follow from, beside the trace: no numbers."""
-    return (
-        torch.__version__,
-        str(model),
-        [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
-        [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
-        sorted(map(str, exclude)),
-        sorted(options.items()),
-        torch.get_num_threads(),
-    )
-
-
-def numbers_of(model: nn.Module, calls: Calls, more: Iterable[Iterable[torch.Tensor]]) -> str:
-    """Return a digest of the numbers of a model and its inputs; "" where some are hard to read."""
-    return digest_of("", [*model.parameters(), *model.buffers(), *calls.tensors, *chain(*more)])
-
-
-def digest_of(earlier: str, values: Iterable[Any]) -> str:
-    """Return a digest of the tensors among ``values``, behind an ``earlier`` one; "" as above."""
-    found = hashlib.sha256(earlier.encode())
-    try:
-        for tensor in filter(torch.is_tensor, values):
-            found.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    except (RuntimeError, TypeError):  # sparse ones, and others of no plain memory
-        return ""
-    return found.hexdigest()
-
-
 def _planar(witness: Witness) -> tuple[bool, ...]:
     """Which leaves of the output a contiguous example gives contiguous."""
     case = witness.cases[0]
     if not all(tensor.is_contiguous() for tensor in case.tensors):
         return (False,) * len(case.leaves)
-    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
+    return tuple(isinstance(y, Tensor) and y.is_contiguous() for y in case.leaves)
 
 
 def folded(reading: Reading) -> fx.GraphModule:

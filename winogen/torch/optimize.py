@@ -354,7 +354,7 @@ def _swapped(
     with restored(own):
         other, decision = swap(evaluated(own), calls, exclude, **options)
     with restored(other):
-        measured = Reference(own, calls, witness.cases[0].leaves).errors(other)
+        measured = Reference(own, calls, witness.cases[0]).errors(other)
     named = {row.name for row in decision.rows}
     report = Report(
         (*decision.rows, *_kept(own, "it is left as it is", named)),

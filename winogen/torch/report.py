@@ -16,7 +16,7 @@ from winogen.graph.layer_table import Line, table
 from winogen.graph.promise import Promise
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
-from winogen.torch.cases import run
+from winogen.torch.cases import EXAMPLE, Case, run
 from winogen.torch.copies import evaluated
 
 USUAL = "fastest within the tolerance"  # why a layer runs as it does, unless something else is said
@@ -153,11 +153,11 @@ def report(model: nn.Module) -> Report:
 
 
 class Reference:
-    """A model's outputs on its example inputs, ``leaves``, beside what they are in float64."""
+    """A model's outputs in one case, beside what they are in float64."""
 
-    def __init__(self, model: nn.Module, calls: Calls, leaves: Sequence[Any]):
-        self.calls = calls
-        self.theirs = _numbers(leaves)
+    def __init__(self, model: nn.Module, calls: Calls, case: Case):
+        self.calls, self.case = calls, case
+        self.theirs = _numbers(case.leaves)
         try:
             self.exact = _numbers(self._leaves(evaluated(model).double(), torch.float64))
         except Exception:  # a model that is made for one type
@@ -172,12 +172,14 @@ class Reference:
         ours = _numbers(self._leaves(optimized))
         if exact is None or theirs is None or ours is None:
             return None
-        return errors_of(ours.numpy(), theirs.numpy(), exact.numpy())
+        errors = errors_of(ours.numpy(), theirs.numpy(), exact.numpy())
+        other = self.case.name if self.case.name != EXAMPLE else ""
+        return replace(errors, case=other) if errors else None
 
     def _leaves(self, model: Callable[..., Any], dtype: torch.dtype | None = None) -> list[Any]:
         tensors = [
             tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-            for tensor in clones(self.calls.tensors)
+            for tensor in clones(self.case.tensors)
         ]
         with torch.no_grad():
             leaves, *_ = run(model, self.calls, tensors)
