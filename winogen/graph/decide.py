@@ -122,6 +122,7 @@ class Decider(Generic[M]):
             if not (self.adapter.needs_whole or self._has_time(_WHOLES)):
                 if draft.made.gain < _RELIABLE:
                     draft.left, draft.errors = PREDICTED, None
+                    draft.promise = draft.promise and draft.promise.of_framework()
                 return draft
             # Within waiting, else the model would compute until kernels are there.
             with working("measuring the whole model"), waiting():
@@ -133,7 +134,9 @@ class Decider(Generic[M]):
         draft.day = known.day if known and key in known.times else ""
         draft.whole = times[key]
         self._gain = max(self._gain, draft.whole.gain)
-        draft.left = WHOLE.format(self.adapter.name) if draft.whole.is_slower else ""
+        broken = draft.promise is not None and draft.promise.theirs > draft.promise.asked
+        if draft.whole.is_slower and not broken:  # what is slower may keep more than it promised
+            draft.left = WHOLE.format(self.adapter.name)
         return draft
 
     def _accurate(self, uncut: bool) -> Draft[M]:
@@ -203,6 +206,7 @@ class Decider(Generic[M]):
         if not holds and draft.promise:
             promise.check_framework(draft.promise, adapter.name)
             draft.left = INACCURATE
+            self._see_errors(draft)  # of what is returned
         return draft
 
     def _see_errors(self, draft: Draft[M]) -> None:
@@ -216,16 +220,17 @@ class Decider(Generic[M]):
 
         Layers under another ceiling are not measured in vain, and leave time for their kernels.
         """
+        kept = draft.way, draft.made, draft.errors, draft.promise
         while True:
             slower = self._slower(draft)
             if draft.way.uncut or not slower:
                 break
             draft.way = draft.way._replace(slower=(*draft.way.slower, *slower))
             draft.made = self.adapter.replace(draft.way)
-        if draft.way.slower and draft.errors and not self._is_known:
+        if draft.way.slower and (draft.errors or draft.promise) and not self._is_known:
             self._see_errors(draft)
-            if draft.promise and not draft.promise.holds:  # the framework's layers are no better
-                draft.left = draft.left or INACCURATE
+            if draft.promise and not draft.promise.holds:  # the framework's layers are worse
+                draft.way, draft.made, draft.errors, draft.promise = kept
 
     def _slower(self, draft: Draft[M]) -> list[tuple[TimedPart, Times]]:
         """The parts that are slower than the framework's, all that come first measured.
