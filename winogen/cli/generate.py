@@ -103,6 +103,13 @@ def generate(
         "are computed by Winograd in integers, with the same codes (default: all are direct).",
         rich_help_panel=_NETWORK,
     ),
+    pieces: int = typer.Option(
+        None,
+        metavar="N",
+        help="With a model of causal layers of signals, how many samples a call gets: what outputs "
+        "to come will see is kept in a state of the caller (default: signals come as a whole).",
+        rich_help_panel=_NETWORK,
+    ),
     no_check: bool = typer.Option(
         False,
         "--no-check",
@@ -198,7 +205,7 @@ def generate(
         kinds = {"transposed": transposed or None, "output_padding": output_padding}
         models = {
             "model": model and str(model), "weights": weights, "flash_limit": flash_limit,
-            "no_check": no_check or None,
+            "pieces": pieces, "no_check": no_check or None,
         }  # fmt: skip
         given = {**of_engine, **_given({**shape, **kinds, **models}), **options, **others}
         called = given.pop("name", None)
@@ -211,11 +218,11 @@ def generate(
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"weight": weight, **kind, **options, **others}
-        of_model = _given({"weights": weights, "flash_limit": flash_limit})
+        of_model = _given({"weights": weights, "flash_limit": flash_limit, "pieces": pieces})
         _generate_network(model, output, input, of_model, _given(layer), not no_check)
         return
-    of_model = _given({"flash_limit": flash_limit, "no_check": no_check or None})
-    _refuse(of_model, "flash_limit no_check", _MODEL)
+    of_model = _given({"flash_limit": flash_limit, "pieces": pieces, "no_check": no_check or None})
+    _refuse(of_model, "flash_limit pieces no_check", _MODEL)
     others |= _given({"weights": weights})
     for what, shape in (("input", input), ("weight", weight)):
         if not shape:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from winogen.conv import arguments, memory, planner
 from winogen.conv.convolution import Convolution
-from winogen.conv.cuts import evaluate, work_of
+from winogen.conv.cuts import Candidate, evaluate, work_of
 from winogen.conv.execute import Environment, Prepared, remembered
 from winogen.conv.folded import Folded, Folding
 from winogen.conv.problem import Layer, Problem
@@ -205,10 +205,7 @@ class SignalWindows(Convolution):
         return self._dtype
 
     def _executable(self, problem: Problem) -> Executable:
-        samples = self.whole.axes[0].reach + _LONG * self.whole.stride[0]
-        channels = self.whole.channels
-        size = (channels, samples) if self.whole.planar else (samples, channels)
-        long = self.whole.problem((problem.batch, *size)).sewn(problem.seams)
+        long = long_signal(self.whole, problem)
         here = host_target(), current(), Environment.now()
         return _pinned(problem, long, self._request, *here)
 
@@ -237,6 +234,45 @@ def _check(layer: Layer, request: Request) -> None:
         )
 
 
+def long_signal(whole: Layer, piece: Problem) -> Problem:
+    """Return the problem of a signal that is long, for the layer of a piece.
+
+    ``whole``: that layer, with its padding. The signal goes along the last axis.
+    """
+    samples = whole.axes[-1].reach + _LONG * whole.stride[-1]
+    size = (*piece.size[:-1], samples)
+    shape = (whole.channels, *size) if whole.planar else (*size, whole.channels)
+    return whole.problem((piece.batch, *shape)).sewn(piece.seams)
+
+
+class Pinned(NamedTuple):
+    """How a piece runs by the kernel of a long signal."""
+
+    candidate: Candidate
+    target: Target  # of that kernel
+    seconds: float  # of the long signal, for as many outputs as a piece has
+
+
+def pinned(
+    problem: Problem, long: Problem, request: Request, target: Target, machine: Machine
+) -> Pinned:
+    """Return how a piece runs by the kernel of the long signal.
+
+    ``request``: of direct convolution. Neither problem is one that could be folded. The bits of an
+    output are then the same wherever pieces begin and end. Raises what `planner.rank` does.
+    """
+    first = planner.rank(Query.here(long, request, target, machine), 1)[0]
+    (work,) = first.works(long)
+    target = work.target
+    choice = replace(first.choice, variant=work.variant, cut=None)
+    # Of filters of one tap some kernels want whole vectors of outputs; all sum channel by channel.
+    if not named(work.variant).serves(work_of(problem, choice, target)):
+        choice = replace(choice, variant="")
+    (candidate,) = evaluate(problem, [choice], target, machine, request.workspace_limit)
+    share = problem.output_size[-1] / long.output_size[-1]
+    return Pinned(candidate, target, first.seconds * share)
+
+
 @remembered(256)
 def _pinned(
     problem: Problem,
@@ -252,15 +288,8 @@ def _pinned(
         maps = _pinned(problem.folded, long.folded, asked, target, machine, environment)
         query = Query(problem, request, maps.target, machine)
         return Folded(Offer(Folding(), query, maps.target, [maps.offer], request.threads), maps)
-    first = planner.rank(Query.here(long, request, target, machine), 1)[0]
-    (work,) = first.works(long)
-    target = work.target
-    choice = replace(first.choice, variant=work.variant, cut=None)
-    # Of filters of one tap some kernels want whole vectors of outputs; all sum channel by channel.
-    if not named(work.variant).serves(work_of(problem, choice, target)):
-        choice = replace(choice, variant="")
-    candidates = evaluate(problem, [choice], target, machine, request.workspace_limit)
-    return Prepared(problem, candidates, target, environment)
+    kernel = pinned(problem, long, request, target, machine)
+    return Prepared(problem, [kernel.candidate], kernel.target, environment)
 
 
 class Streamed(Convolution):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -17,10 +17,11 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import Request
 from winogen.conv.stock import only
+from winogen.conv.streaming import long_signal, pinned
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph import maps
 from winogen.graph.chains import PASSAGES, Chain, chains_of
-from winogen.graph.choose import Choice, Way, error_of, ways, within
+from winogen.graph.choose import Choice, Way, error_of, packed_bytes, ways, within
 from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -29,7 +30,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Strides
+from winogen.records import Machine, Strides, Target
 from winogen.tasks.idle import give_way
 
 T = TypeVar("T")
@@ -244,8 +245,11 @@ class _Outline:
             problem_of(step, buffers, settings).folded if step.op.is_convolution else None
             for step in self.steps
         ]
+        before = {step.output.buffer: step.op.samples_before for step in self.steps}
         self.options = [
-            () if problem is None else ways_of(problem, settings.of(step.key))
+            ()
+            if problem is None
+            else ways_of(problem, settings.of(step.key), before.get(step.input.buffer, 0))
             for problem, step in zip(self.problems, self.steps)
         ]
         self.choices = [
@@ -299,11 +303,16 @@ def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) 
     return layer.problem(shape).sewn(Seams(*map(around, places)))
 
 
-def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
-    """Return the ways to compute the folded problem of a step: see `Problem.folded`."""
+def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way, ...]:
+    """Return the ways to compute the folded problem of a step: see `Problem.folded`.
+
+    ``before``: of its samples, those of pieces before, where the layer itself has padding.
+    """
     give_way()
     request = request_of(problem, settings)
     target, most = settings.target, settings.most_error
+    if settings.pieces:
+        return (_way_of_piece(problem, before, request, target, settings.machine),)
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
         with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
@@ -323,6 +332,21 @@ def request_of(problem: Problem, settings: Settings) -> Request:
         workspace_limit=settings.workspace_limit,
         filter_dtype=settings.filter_dtype,
     )
+
+
+@lru_cache(maxsize=1024)
+def _way_of_piece(
+    problem: Problem, before: int, request: Request, target: Target, machine: Machine
+) -> Way:
+    """How a piece of a signal is computed. Its time is a share of that of a long signal, so that no
+    choice between ways depends on how long pieces are.
+    """
+    *others, axis = problem.layer.axes
+    padded = replace(axis, before=axis.before + before)
+    long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
+    found = pinned(problem, long, request, target, machine)
+    candidate = replace(found.candidate, seconds=found.seconds)
+    return Way(candidate, *packed_bytes([candidate]))
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:

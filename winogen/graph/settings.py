@@ -25,6 +25,8 @@ class Settings:
     workspace_limit: int | None = None  # bytes that each layer computes in
     filter_dtype: str | None = None  # what packed filters are stored in, where kernels have it
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`
+    # Whether maps are pieces of signals, whose numbers have the bits of the whole: see `streaming`.
+    pieces: bool = False
     tolerances: tuple[tuple[str, float], ...] = ()  # of single layers, by what they make
 
     def of(self, layer: str) -> Settings:

@@ -164,7 +164,7 @@ def _alike(y: Any, wanted: Any) -> Any:
 def _trials(claim: Claim, program: Program) -> Iterable[Trial]:
     names = [one.name for one in program.outputs]
     model, kinds = claim.model, {node.op_type for node in claim.proto.graph.node}
-    shapes = {one.name: one.shape for one in program.inputs}
+    shapes = program.fed
     first = feed_of(model, {**shapes, **model.fixed}, 1)
     relative = NUDGE if claim.is_bytes else max(claim.error, _LEAST)
     chosen = frozenset(names) - _behind(claim.proto, _CHOOSING)

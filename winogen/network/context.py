@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from winogen.network.bytes_tiles import Tiles
     from winogen.network.bytes_writing import Call as ByteCall
     from winogen.network.calls import Call, Loop
+    from winogen.network.pieces import Pieces
     from winogen.network.reading import Array
     from winogen.network.weights import Weights
 
@@ -45,6 +46,7 @@ class FilesContext(Context):
     basis: str
     prime: str
     arena_bytes: int
+    pieces: Pieces | None = None  # of signals, where those come in some, and what is kept
     shared: bool = False  # whether threads are the caller's
     part_bytes: int = 0  # of the arena, what each part needs that runs at the same time
     pairs: Sequence[str]  # names of files that are compiled besides

@@ -30,7 +30,7 @@ from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.context import FloatCodeContext, FloatFilesContext
 from winogen.network.interface import interface, rows
 from winogen.network.once import Once
-from winogen.network.reading import Network
+from winogen.network.reading import Network, loaded
 from winogen.network.schedule import Kernel, Schedule
 from winogen.network.weights import (
     BASIS,
@@ -158,6 +158,8 @@ class FloatWriter:
             return [self._turning(label, step)]
         if step.op.loops is not None:
             return list(self.arrays.calls(label, step))
+        if step.op.samples_before:
+            return list(self._histories(label, step, step.op.samples_before))
         if not kernels:
             return [self._moving(label, step, whole)]
         workspace = self.plan.workspaces[number]
@@ -249,6 +251,27 @@ class FloatWriter:
         given = struct_name, str(parts), *pointers, *more
         return Call(label, f"{self.name}_map", (*given, *self._share))
 
+    def _histories(self, label: str, step: Step, samples: int) -> Iterator[Call]:
+        """What brings the last samples of the pieces before to those of this one, of each signal
+        of a batch.
+        """
+        pieces, planned = self.read.pieces, self.plan.planned
+        assert pieces is not None
+        channels, length = step.input.channels, step.shape[-1]
+        there = planned.rooms[step.input.buffer][1]  # channels of the array that has the piece
+        if planned.settings.layout == "NCHW":
+            rows, kept, runs, run, apart = channels, samples, 1, length, length
+        elif there == channels:
+            rows, kept, runs, run, apart = 1, samples * channels, 1, *2 * (length * channels,)
+        else:
+            rows, kept, runs, run, apart = 1, samples * channels, length, channels, there
+        for image in range(step.shape[0]):
+            begin = pieces.places[step.key] + image * channels * samples
+            state = f"KEPT({begin})"
+            ends = (self._at(place, image=image) for place in (step.input, step.output))
+            sizes = map(str, (rows, kept, runs, run, apart))
+            yield Call(label, f"{self.name}_history", (*sizes, state, *ends))
+
     def _turning(self, label: str, step: Step) -> Call:
         self.turns = True
         struct, _, parts = turning(self.library, step.op.origin, step.shape, "float32")
@@ -278,13 +301,13 @@ class FloatWriter:
 
     # ---- where things are ------------------------------------------------------------------------
 
-    def _at(self, place: Place | None, row: int = 0, images: int = 1) -> str | Spot:
-        """Where channels of a buffer begin, from a row on, in C; of each of so many images."""
+    def _at(self, place: Place | None, row: int = 0, images: int = 1, image: int = 0) -> str | Spot:
+        """Where channels of a buffer begin, from a row of an image on, in C; of each of so many."""
         if place is None:
             return "NULL"
         kind, number = place.buffer
         planned = self.plan.planned
-        offset = planned.offset(place, row)
+        offset = planned.offset(place, row, image)
         further = planned.offset(place, row, 1) - offset if images > 1 else 0
         pictures = ((PICTURE, further),) if further else ()
         if kind == "arena":
@@ -308,6 +331,7 @@ class FloatWriter:
         plan, read = self.plan, self.read
         inputs, expected, exact = self._example()
         planned, direct = plan.products
+        split = read.pieces.split if read.pieces else np.asarray
         return FloatFilesContext(
             **self._told(items),
             is_part=False,
@@ -317,8 +341,8 @@ class FloatWriter:
             limit=GROWTH * plan.predicted_error,
             products=planned,
             direct_products=direct,
-            feed=[(array, rows(inputs[array.name])) for array in read.inputs],
-            expected=[(a, rows(y)) for a, y in zip(read.outputs, expected)],
+            feed=[(array, rows(split(inputs[array.name]))) for array in read.inputs],
+            expected=[(a, rows(split(y))) for a, y in zip(read.outputs, expected)],
             exact=exact,
         )
 
@@ -327,8 +351,15 @@ class FloatWriter:
         plan, read = self.plan, self.read
         return {
             **interface(
-                self.name, self.flagged, self.command, read.inputs, read.outputs, lambda _: "float"
+                self.name,
+                self.flagged,
+                self.command,
+                read.inputs,
+                read.outputs,
+                lambda _: "float",
+                ("state",) if read.pieces else (),
             ),
+            "pieces": read.pieces,
             "headers": list(self.pairs.values()),
             "pairs": self.kernels,
             "items": items,
@@ -357,13 +388,17 @@ class FloatWriter:
 
     def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
         """Numbers for the inputs, and what should come out; whether that is of float64."""
-        model = self.read.model
+        model, pieces = self.read.model, self.read.pieces
+        if pieces is not None:
+            model = loaded(pieces.cut.proto, pieces.cut.sizes(pieces.times))
         shapes = {array.name: array.shape for array in self.read.inputs}
         feed = feed_of(model, {**shapes, **model.fixed}, 1)
         reference = Reference(model, feed, 1)
         if reference.exact is not None:
-            ends = np.cumsum([prod(array.shape) for array in self.read.outputs])[:-1]
-            return feed, np.split(reference.exact, ends), True
+            times = pieces.times if pieces else 1
+            ends = np.cumsum([times * prod(array.shape) for array in self.read.outputs])[:-1]
+            whole = zip(self.read.outputs, np.split(reference.exact, ends))
+            return feed, [y.reshape(*a.shape[:-1], -1) for a, y in whole], True
         names = [array.name for array in self.read.outputs]
         return feed, outputs_of(model.proto, names, feed), False
 

@@ -21,12 +21,23 @@ def interface(
     inputs: Sequence[Array],
     outputs: Sequence[Array],
     type_of: Callable[[Any], str],
+    state: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """Return the values of templates: names, compiler flags, arrays and the function's arguments.
 
-    ``type_of``: an array's type in C. Arguments are the inputs, then the outputs, then the arena.
+    ``type_of``: an array's type in C. ``state``: the name of what is kept between calls, if there
+    is something. Arguments are the inputs, then the outputs, then the state, then the arena.
     """
     arrays = (*inputs, *outputs)
+
+    def tested(prefix: str, some: Sequence[Any]) -> list[str]:
+        """Arrays of the test; of signals it has all pieces, one behind the other."""
+        behind = f" + piece * {name.upper()}_%s_NUMBERS" if state else ""
+        return [
+            f"{prefix}_{one.identifier}" + (behind and behind % one.identifier.upper())
+            for one in some
+        ]
+
     return {
         "name": name,
         "NAME": name.upper(),
@@ -40,14 +51,12 @@ def interface(
             [
                 *(f"const {type_of(array)} *{array.identifier}" for array in inputs),
                 *(f"{type_of(array)} *{array.identifier}" for array in outputs),
+                *(f"void *{name}" for name in state),
                 "void *arena",
             ]
         ),
-        "call_arguments": ", ".join(array.identifier for array in arrays),
-        "tested_arguments": ", ".join(
-            [f"in_{array.identifier}" for array in inputs]
-            + [f"out_{array.identifier}" for array in outputs]
-        ),
+        "call_arguments": ", ".join([*(array.identifier for array in arrays), *state]),
+        "tested_arguments": ", ".join([*tested("in", inputs), *tested("out", outputs), *state]),
         "sizes": {array.name: prod(array.shape) for array in arrays},
     }
 

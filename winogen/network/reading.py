@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from winogen.codegen.standalone import RESERVED
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph import Graph, Node, simplify
+from winogen.graph import Graph, Node, shapes, simplify
 from winogen.network.arrays import as_array, map_of, with_loops
 from winogen.network.flat import with_convolutions
 from winogen.network.others import with_others
+from winogen.network.pieces import Cut, Pieces, check_outputs, in_pieces, without_ends
 from winogen.network.settled import settled
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model, fresh
@@ -31,6 +32,8 @@ _OWN = frozenset(
     "AT EOF INFINITY NAN NULL arena errno h halves linux memory picture stdin stdout strip unix w "
     "weights".split()
 )
+
+_OF_PIECES = ("pieces", "piece", "state")  # and what these are called where signals are cut
 
 
 @dataclass(frozen=True)
@@ -51,25 +54,30 @@ class Network:
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
     maps: tuple[tuple[int, ...], ...]  # the shapes of the graph's inputs
+    pieces: Pieces | None = None  # where it computes signals piece by piece
 
 
 def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
     """Return a model of known sizes; raises InvalidType and InvalidValue."""
-    model = sized(Model(load(source), _shapes(input_shapes)))
+    model = sized(Model(load(source), shapes_of(input_shapes)))
     check_nodes(model)
     _check_declared(model)
     _check_ends(model)
     return settled(model)
 
 
-def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
+def network(
+    given: Model, prefix: str = "net", part: bool = False, cut: Cut | None = None
+) -> Network:
     """Return a model as a network.
 
     ``given``: of `loaded`. ``prefix``: of names that no array may have. ``part``: whether it is a
-    part of another, which may have no convolution. Raises InvalidValue for a model with nodes that
-    are not generated: it names each.
+    part of another, which may have no convolution. ``cut``: how its signals come in pieces, of one
+    of which ``given`` is. Raises InvalidValue for a model with nodes that are not generated, or
+    that see samples to come: it names each.
     """
-    model = Model(with_others(given, part), given.fixed)
+    model = given if cut is None else Model(without_ends(given), given.fixed)
+    model = Model(with_others(model, part), given.fixed)
     model = Model(with_convolutions(model), given.fixed)
     _check_types(model)
     _check_outputs(model)
@@ -82,20 +90,26 @@ def network(given: Model, prefix: str = "net", part: bool = False) -> Network:
     inputs = [value.name for value in required(model) if value.name in graph.inputs]
     maps = tuple(map_of(sizes[name]) for name in inputs)
     names = [*inputs, *(value.name for value in model.graph.output)]
-    identifiers = identifiers_of(names, prefix)
+    identifiers = identifiers_of(names, prefix, () if cut is None else _OF_PIECES)
     made = {name: tuple(size.number for size in model.sizes[name]) for name in _made(model)}
+    simple = simplify(Graph(graph.inputs, graph.nodes, graph.outputs))
+    whole, pieces = Graph(inputs, simple.nodes, graph.outputs), None
+    if cut is not None:
+        known = shapes(whole, dict(zip(inputs, maps)))
+        check_outputs(made, cut, [known[name] for name in whole.outputs])
+        whole, pieces = in_pieces(whole, maps, cut)
     return Network(
         given,
-        Graph(
-            inputs, simplify(Graph(graph.inputs, graph.nodes, graph.outputs)).nodes, graph.outputs
-        ),
+        whole,
         tuple(Array(name, identifiers[name], sizes[name]) for name in inputs),
         tuple(Array(name, identifiers[name], made[name]) for name in made),
         maps,
+        pieces,
     )
 
 
-def _shapes(given: Any) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Any) -> dict[str, tuple[int, ...]]:
+    """Return sizes of inputs as tuples; raises InvalidType."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidType(
             f"input_shapes: got {type(given).__name__}; allowed: sizes by the names of inputs"
@@ -239,18 +253,18 @@ def _because(reason: str | None) -> str:
     return f": {reason}" if reason else ""
 
 
-def identifiers_of(names: Sequence[str], prefix: str) -> dict[str, str]:
+def identifiers_of(names: Sequence[str], prefix: str, more: Collection[str] = ()) -> dict[str, str]:
     """Return how C calls arrays: as the model does, as far as possible.
 
-    No two differ only in case, since macros have them in capitals; none is one of C's words or of
-    the files' own.
+    No two differ only in case, since macros have them in capitals; none is one of C's words, of
+    the files' own or of ``more``.
     """
     taken: set[str] = set()
     found: dict[str, str] = {}
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "array"
         own = re.match(rf"({prefix}_|(map|relayout)_\d+$)", base, re.IGNORECASE)
-        if base[0].isdigit() or own or base in RESERVED or base in _OWN:
+        if base[0].isdigit() or own or base in {*RESERVED, *_OWN, *more}:
             base = f"array_{base}"
         candidate, number = base, 2
         while candidate.upper() in taken:

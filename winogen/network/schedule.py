@@ -113,6 +113,8 @@ def schedule(
         workspace_limit=workspace_limit,
         filter_dtype=filter_dtype,
     )
+    if network.pieces is not None:
+        settings = replace(settings, algorithm="direct", strips=False, pieces=True)
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))
     outputs = [values[name] for name in network.graph.outputs]
     steps, buffers = lower(network.graph, values, np.dtype(np.float32))

@@ -45,6 +45,7 @@ class TrialContext(Context, templates=("network/trial.c.j2",)):
     arguments: Sequence[str]  # of the first call
     arguments_again: Sequence[str]  # of the second, whose outputs are others
     shared: bool  # whether the second runs in parts
+    pieces: int  # of each signal, where they come in some; 0: of no signals
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Program:
     outputs: Sequence[Array]
     in_file: bool  # whether weights are in a file
     shared: bool = False  # whether it runs in parts, too
+    pieces: int = 0  # of each signal that it runs on, where it is one in pieces
 
     def runner(self) -> Runner:
         """Return what compiles and runs it; raises CompilerNotFound, which says what lacks."""
@@ -93,11 +95,37 @@ class Program:
             program = runner.linked(folder, objects, "trial")
             with open(folder / "inputs.bin", "wb") as given:
                 for feed in feeds:
-                    for one in self.inputs:
-                        given.write(np.ascontiguousarray(feed[one.name], _dtype(one)).tobytes())
+                    for one_feed in self._fed(feed):
+                        for array in one_feed:
+                            given.write(np.ascontiguousarray(array).tobytes())
             self._check(_finished([*runner.words, str(program)], folder))
             data = (folder / "outputs.bin").read_bytes()
-        return self._split(data, len(feeds))
+        made = self._split(data, len(feeds) * max(self.pieces, 1))
+        return made if not self.pieces else self._joined(made)
+
+    def _fed(self, feed: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
+        """The inputs of each call, in their order."""
+        arrays = [np.asarray(feed[one.name], _dtype(one)) for one in self.inputs]
+        if not self.pieces:
+            return [tuple(arrays)]
+        return [*zip(*(np.split(array, self.pieces, -1) for array in arrays))]
+
+    def _joined(self, made: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+        """The outputs of whole signals, of those of all pieces."""
+        signals = range(0, len(made), self.pieces)
+        return [
+            [np.concatenate(one, -1) for one in zip(*made[first : first + self.pieces])]
+            for first in signals
+        ]
+
+    @property
+    def fed(self) -> dict[str, tuple[int, ...]]:
+        """The sizes of what a feed has: of signals, all pieces."""
+        times = max(self.pieces, 1)
+        return {
+            one.name: (*one.shape[:-1], times * one.shape[-1]) if self.pieces else one.shape
+            for one in self.inputs
+        }
 
     def write(self, folder: Path) -> None:
         """Write all files into a folder."""
@@ -127,6 +155,7 @@ class Program:
                 self._argument(one, "again" if one in self.outputs else "of") for one in arrays
             ],
             shared=self.shared,
+            pieces=self.pieces,
         ).render()
 
     def _argument(self, one: Array, which: str) -> str:

@@ -26,7 +26,8 @@ from winogen.network.bytes_writing import ByteWriter
 from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.hosts import HOSTS
-from winogen.network.reading import Network, loaded, network
+from winogen.network.pieces import Cut
+from winogen.network.reading import Network, loaded, network, shapes_of
 from winogen.network.schedule import Schedule, schedule
 from winogen.network.suspects import first_wrong
 from winogen.network.trial import Program
@@ -97,6 +98,7 @@ def generate(
     filter_dtype: str | None = None,
     flash_limit: int | None = None,
     threads: Any = None,
+    pieces: int | None = None,
     host: str = "c",
     check: bool = True,
     command: str = "winogen.network.generate",
@@ -116,6 +118,9 @@ def generate(
     find room. None: all are direct, whose constants are smallest.
     ``threads``: None for a network on one thread; "caller", or "caller:N" for about N of them: of
     a network of float32, each thread of the caller runs a part of every step.
+    ``pieces``: None, or of how many samples the pieces are in which signals come: of a network of
+    causal layers, which keeps what it has seen of a signal in a state of the caller. Outputs have
+    the same bits with any such number, as direct convolutions give them.
     ``host``: "c" for a folder of C, or one of `winogen.network.hosts.HOSTS`, which chooses its own
     instruction sets and where weights are: "web" for a module that browsers and node load.
     ``check``: whether the C is compiled and runs beside the model, in onnxruntime, before it is
@@ -158,6 +163,10 @@ def generate(
         "threads": arguments.threads(cut) if shared else None,
     }
     proto = load(model_or_path)
+    cut = None
+    if pieces is not None:
+        cut = _cut(proto, pieces, input_shapes, host, algorithm, tolerance)
+        proto, input_shapes = cut.proto, cut.sizes()
     model = loaded(proto, input_shapes)
     if row is None:
         targets = [host_target() if isa is None else arguments.target(isa)]
@@ -165,7 +174,7 @@ def generate(
     else:
         row.check(isa, weights, is_quantized(model))
         targets, where, build = row.own_targets, row.weights, row.open()
-    written = partial(_written, name, where, floats, flash_limit, command)
+    written = partial(_written, name, where, floats, flash_limit, command, cut)
     with working("planning the network and packing its weights"):
         all_made = [written(target, model) for target in targets]
     made, target = all_made[-1], targets[-1]
@@ -179,7 +188,7 @@ def generate(
         try:
             return replace(made.files, comparison=_comparison(proto, model, made, written))
         except Differs as problem:
-            if isinstance(made.read, ByteNetwork):
+            if isinstance(made.read, ByteNetwork) or cut is not None:
                 raise
             node = first_wrong(
                 model, problem.output, partial(_differs, input_shapes, written, target)
@@ -194,6 +203,9 @@ def _comparison(proto: Any, model: Model, made: _Made, written: Callable[..., _M
     codes = isinstance(made.read, ByteNetwork)
     optimized = isinstance(made.read, ByteNetwork) and is_optimized(made.read)
     error, products = made.files.predicted_error or 0.0, made.files.products
+    if isinstance(made.read, Network) and made.read.pieces is not None:
+        pieces = made.read.pieces
+        model, products = loaded(proto, pieces.cut.sizes(pieces.times)), products * pieces.times
     claim = Claim(proto, model, error, products, codes, optimized, made.allowed)
 
     def twin() -> tuple[Program, float]:
@@ -215,6 +227,24 @@ def _differs(input_shapes: Any, written: Callable[..., _Made], target: Target, p
     return False
 
 
+def _cut(
+    proto: Any, pieces: Any, given: Any, host: str, algorithm: str, tolerance: float | None
+) -> Cut:
+    """How signals of a model come in pieces; raises InvalidType and InvalidValue."""
+    samples = arguments.whole("pieces", pieces, 1, "None or a positive number of samples")
+    for what, got, allowed in (
+        ("host", host, ("c",)),
+        ("algorithm", algorithm, ("auto", "direct")),
+        ("tolerance", tolerance, (None,)),
+    ):
+        if got not in allowed:
+            names = " or ".join(map(repr, allowed))
+            raise InvalidValue(f"{what}: got {got!r}; allowed: {names} with pieces of signals")
+    if is_quantized(Model(proto)):
+        raise Unsupported(f"pieces: got {samples}; allowed: None, as the model is a quantized one")
+    return Cut.of(proto, samples, shapes_of(given))
+
+
 class _Made(NamedTuple):
     """The files of a network, and what it was made of."""
 
@@ -230,6 +260,7 @@ def _written(
     floats: dict[str, Any],
     flash_limit: int | None,
     command: str,
+    cut: Cut | None,
     target: Target,
     model: Model,
 ) -> _Made:
@@ -262,14 +293,22 @@ def _written(
         raise InvalidValue(
             f"flash_limit: got {flash_limit}; allowed: None, as the model is not of bytes"
         )
-    whole = network(model, name)
+    whole = network(model, name, cut=cut)
     plan = planned(whole)
     alone = FloatWriter(name, whole, plan, target, weights, command)
     sizes = plan.arena_bytes, plan.least_bytes
     contents = alone.files()
     files = Files(contents, *sizes, alone.weight_bytes, plan.predicted_error, *plan.products)
     ends_of = whole.inputs, whole.outputs
-    program = Program(name, contents, alone.flagged, *ends_of, weights == "file", plan.shared)
+    program = Program(
+        name,
+        contents,
+        alone.flagged,
+        *ends_of,
+        weights == "file",
+        plan.shared,
+        whole.pieces.times if whole.pieces else 0,
+    )
     return _Made(files, program, whole, {})
 
 

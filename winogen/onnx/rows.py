@@ -13,7 +13,7 @@ from winogen.onnx.sizes import ACTIVE, Sizes, number
 # What means the same with an axis of one row before the last, if its attributes have one, too.
 LIFTED = ACTIVE | frozenset(
     "Add AveragePool BatchNormalization Concat Conv ConvTranspose Div GlobalAveragePool "
-    "GroupNormalization InstanceNormalization MaxPool Mul Pad Sub Sum".split()
+    "GroupNormalization InstanceNormalization MaxPool Mul Pad Slice Split Sub Sum".split()
 )
 # What shows that an array of three axes is a signal.
 STARTS = frozenset("Conv ConvTranspose Pad BatchNormalization MaxPool AveragePool".split())

@@ -192,9 +192,9 @@ def _header(job: LibraryJob, compiler: Compiler, store: KernelStore) -> Path | N
     _compiled.append(job.name)
     if compiler.family != "gcc":
         return None
+    text = _HEADER.format(compiler.version)
     flags = tuple(flag for flag in job.flags if flag not in ("-c", "-shared"))
-    kinds = {"flags": flags, "parts": dict, "product": HEADER}
-    header = replace(job, source=_HEADER.format(compiler.version), name="intrinsics", **kinds)
+    header = replace(job, source=text, flags=flags, parts=dict, product=HEADER, name="intrinsics")
     entry = store.entry(header.name, header.key)
     if not store.find(entry, HEADER):
         if len(_compiled) <= _FEW:

@@ -6,7 +6,7 @@ To add one, write its class into one of the files here and name it below.
 from winogen.graph.ops.base import ActivationSpec, Operator, Shape, Sizes, Window
 from winogen.graph.ops.code_ends import Dequantize, Quantize, Recast, ScaleSums
 from winogen.graph.ops.convolutions import Conv, ConvTranspose, Joined, Scaled
-from winogen.graph.ops.moves import Concat, Pad, Relayout, Repeat, Shuffle, Slice, Spread
+from winogen.graph.ops.moves import Concat, History, Pad, Relayout, Repeat, Shuffle, Slice, Spread
 from winogen.graph.ops.norms import GroupNorm, LayerNorm, Norm, Softmax
 from winogen.graph.ops.numbers import Activation, Add, Affine, Multiply
 from winogen.graph.ops.others import Opaque, Plain
@@ -35,6 +35,7 @@ __all__ = [
     "Dequantize",
     "GlobalAverage",
     "GroupNorm",
+    "History",
     "Joined",
     "LayerNorm",
     "Lookup",

@@ -66,9 +66,11 @@ class Operator:
     fuses_pixel: ClassVar[bool] = False  # adds a map of one pixel first, if it reads one
     in_segments: ClassVar[bool] = True  # whether it may be part of one
     goes_by_stages: ClassVar[bool] = False  # of volumes: planes first and then depth, or reversed
+    is_of_samples: ClassVar[bool] = False  # whether it makes samples, or pixels, of one each
     enlarges: ClassVar[bool] = False  # whether a map has more pixels than it reads
     payload: Any = None  # of what a framework keeps, the framework's own
     origin: str = ""  # the layout that it changes to the other, if it computes nothing else
+    samples_before: int = 0  # of pieces of a signal before, that it puts before those of this piece
     loops: Any = None  # over arrays of any number of axes, where these compute it
 
     # ---- sizes -----------------------------------------------------------------------------------
@@ -105,6 +107,18 @@ class Operator:
             if tuple(other) != tuple(wanted):
                 raise Misfit.shape(other, f"{wanted}, since it is added to that")
         return shape
+
+    # ---- signals in pieces -----------------------------------------------------------------------
+
+    def in_pieces(self) -> tuple[int, Operator]:
+        """Return how many samples of the pieces before it sees, and itself on these and a piece.
+
+        Samples go along the last axis. Raises Misfit where it sees samples to come, or all there
+        are.
+        """
+        if self.is_elementwise or self.is_of_samples:
+            return 0, self
+        raise Misfit(str(self), "what sees some samples before each, and none behind it")
 
     # ---- what passes ask -------------------------------------------------------------------------
 

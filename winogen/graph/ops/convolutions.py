@@ -242,6 +242,16 @@ class Conv(Filters):
         weight = np.asarray(self.weight).reshape(-1, 1, *[1] * rank)
         return replace(self, weight=weight, stride=(), padding=(), dilation=())
 
+    def in_pieces(self) -> tuple[int, Conv]:
+        (before, after), step = by_axis(self.padding)[-1], self.stride[-1]
+        reach = _reach(self.weight.shape[2:], self.dilation)[-1]
+        least, most = max(0, reach - step), reach - 1
+        if after or not least <= before <= most or self.padding_mode != "zeros":
+            some = f"{most}" if least == most else f"{least} to {most}"
+            mode = "" if self.padding_mode == "zeros" else f" of {self.padding_mode}"
+            raise Misfit(f"padding {before},{after}{mode}", f"{some} zeros before the signal alone")
+        return before, replace(self, padding=(*self.padding[:-2], 0, 0))
+
     @property
     def options(self) -> dict[str, Any]:
         """The options of `winogen.Conv2d` or `winogen.Conv3d`, but for the layout."""
@@ -370,6 +380,15 @@ class ConvTranspose(Filters):
         reach = _reach(self.weight.shape[2:], self.dilation)
         axes = zip(size, reach, self.stride, self.ends, self.output_padding)
         return [outputs(n, taps, step, 1, ends, more) for n, taps, step, ends, more in axes]
+
+    def in_pieces(self) -> tuple[int, ConvTranspose]:
+        (before, after), step = self.ends[-1], self.stride[-1]
+        reach = _reach(self.weight.shape[2:], self.dilation)[-1]
+        behind = reach + self.output_padding[-1] - step  # so that each sample becomes `step`
+        if (before, after) != (0, behind):
+            raise Misfit(f"padding {before},{after}", f"0,{behind}, which leaves out what is left")
+        kept = -(-reach // step) - 1
+        return kept, replace(self, padding=(*self.padding[:-2], kept * step, behind))
 
     @property
     def _joined(self) -> Joined:

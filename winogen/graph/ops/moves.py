@@ -27,6 +27,7 @@ from winogen.graph.ops.pools import some
 class Concat(Operator):
     """Maps one behind the other along the channels."""
 
+    is_of_samples = True
     inputs = range(1, ANY_NUMBER)
     is_concat = True
     is_of_signals = True
@@ -54,6 +55,8 @@ class Concat(Operator):
 @dataclass(frozen=True)
 class Slice(Operator):
     """Channels from ``start`` to before ``stop``; costs nothing."""
+
+    is_of_samples = True
 
     start: int
     stop: int
@@ -102,9 +105,26 @@ class Pad(Operator):
 
 
 @dataclass(frozen=True)
+class History(Operator):
+    """The last samples of the pieces of a signal before, and behind them those of this piece.
+
+    Before the first piece they are zeros. Who runs it keeps the last of both for the next piece.
+    """
+
+    samples_before: int
+
+    def __str__(self) -> str:
+        return f"history of {self.samples_before}"
+
+    def shape(self, shape: Shape) -> Shape:
+        return (*shape[:-1], shape[-1] + self.samples_before)
+
+
+@dataclass(frozen=True)
 class Shuffle(Operator):
     """Channels in another order: (g, c), by ``groups``, as (c, g)."""
 
+    is_of_samples = True
     kinds = ("shuffle",)
 
     groups: int
@@ -130,6 +150,7 @@ class Shuffle(Operator):
 class Repeat(Operator):
     """Every pixel repeated along each axis: enlarged by the nearest neighbour."""
 
+    is_of_samples = True
     kinds = ("repeat",)
     goes_by_stages = True
     enlarges = True

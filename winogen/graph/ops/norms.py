@@ -116,6 +116,7 @@ class LayerNorm(Norm):
     y = scale * (x - mean) / sqrt(variance + epsilon) + shift, None for 1 and 0.
     """
 
+    is_of_samples = True
     kinds = ("layer_norm",)
 
     scale: np.ndarray | None = None  # (C,)
@@ -135,6 +136,7 @@ class LayerNorm(Norm):
 class Softmax(Operator):
     """exp(x) by its sum over all channels of a pixel."""
 
+    is_of_samples = True
     kinds = ("softmax",)
 
     def __str__(self) -> str:

@@ -25,6 +25,7 @@ from winogen.graph.ops.point import Point
 class Affine(Operator):
     """y[c] = scale[c] * x[c] + shift[c], per channel: a normalization at inference, or a factor."""
 
+    is_of_samples = True
     is_of_signals = True
 
     scale: np.ndarray  # (C,)
@@ -88,6 +89,7 @@ class Affine(Operator):
 class Activation(Operator):
     """A function of every number, as `conv2d` spells it."""
 
+    is_of_samples = True
     is_of_signals = True
 
     activation: ActivationSpec

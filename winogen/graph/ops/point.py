@@ -14,6 +14,7 @@ from winogen.graph.ops.base import Operator, Window
 class Point(Operator):
     """y[c] = activation(scale[c] * x[c] + shift[c]); None for 1 and 0: a copy has neither."""
 
+    is_of_samples = True
     kinds = ("point",)
 
     scale: np.ndarray | None = None  # (C,)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from winogen.graph.ops.base import (
+    Misfit,
     Operator,
     Shape,
     Sizes,
@@ -51,6 +52,13 @@ class Pool(Operator):
     @property
     def window(self) -> Window:
         return Window(self.kernel, self.stride, self.padding, self.dilation)
+
+    def in_pieces(self) -> tuple[int, Operator]:
+        ends, reach, step = self.padding[-2:], self.reach[-1], self.stride[-1]
+        if any(ends) or reach > step:
+            got = f"windows of {reach}, stride {step}, padding {listed(ends)}"
+            raise Misfit(got, "windows that are not padded and do not overlap")
+        return 0, self
 
     @property
     def fields(self) -> dict[str, Any]:
