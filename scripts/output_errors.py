@@ -19,6 +19,7 @@ import time
 import torch
 
 import winogen.torch
+from winogen.errors import InvalidValue
 from winogen.toolchain.machine_file import cpu_name
 from winogen_lab.nets import NETS
 from winogen_lab.nets.blocks import fill
@@ -66,8 +67,8 @@ def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool
                 winogen.torch.optimize(model, x, output_tolerance=tolerance, seconds=seconds)
             )
             asked.append(tolerance)
-        except winogen.InvalidValue as refusal:  # float32 itself is further off
-            print(f"{name:10} {refusal}", flush=True)
+        except InvalidValue as refusal:  # float32 itself is further off
+            print(f"{name}, {tolerance:g}: {refusal}", flush=True)
     with torch.inference_mode():
         times = in_turns([usual, *made], x, rounds)
         errors = worst([model, usual, *made], copy.deepcopy(model).double(), net.input, inputs)

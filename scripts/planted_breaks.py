@@ -30,6 +30,13 @@ class Break:
 
 BREAKS = (
     Break(
+        "errors of layers are said to reach no output",
+        "winogen/torch/promising.py",
+        "found[name] = max(squares, default=0.0) ** 0.5",
+        "found[name] = 0.0",
+        ("tests/torch/test_output_tolerance.py", "-k", "as_promised"),
+    ),
+    Break(
         "a template's macro is renamed",
         "csrc/parts/transform_function.h.j2",
         "macro transform_function(",

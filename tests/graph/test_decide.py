@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from winogen.errors import InvalidValue
 from winogen.graph import decide, measured
+from winogen.graph.adapter import Adapter, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import Adapter, Decider, Fault, Replacement, TimedPart
+from winogen.graph.decide import INACCURATE, Decider
 from winogen.graph.measured import Memory
+from winogen.graph.promise import Promise
+from winogen.graph.spending import Spending
 from winogen.tasks import duel, limit
 from winogen.tasks.duel import Times
 from winogen.toolchain import cache_dir, texts
@@ -62,6 +66,29 @@ class Framework(Adapter):
 
     def keep(self, draft):
         return {"key": draft.made.key}
+
+
+class Promising(Framework):
+    """Was asked for an error at the output, of which ``measured`` tells; its own is ``theirs``."""
+
+    output_tolerance = 1e-4
+
+    def __init__(self, measured, theirs=1e-7, **told):
+        super().__init__(**told)
+        self.measured, self.theirs, self.budgets = iter(measured), theirs, []
+
+    def spend(self, budget):
+        self.budgets.append(budget)
+        return Spending({"a": budget}, {"a": 1.0}, {"a": budget})
+
+    def replace(self, way):
+        made = super().replace(way)
+        made.key += f" {way.spending.tolerances['a']:.1e}"
+        return made
+
+    def promise(self, draft):
+        off = self.theirs if draft.left else next(self.measured)
+        return Promise(self.output_tolerance, off, self.theirs, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -186,3 +213,33 @@ def test_a_part_that_does_not_run_has_no_time():
     parts = [TimedPart(name, name, "", 1.0, None, [name]) for name in "ab"]
     found = decide.measure(parts, {}, lambda part: None if part.name == "a" else FASTER)
     assert [(part.name, times) for part, times in found] == [("b", FASTER)]
+
+
+def test_a_promise_is_measured_and_a_later_process_takes_it_for_kept():
+    """What breaks it is made anew, of a smaller budget."""
+    one = Promising((2e-4, 5e-5), wholes=(FASTER,))
+    draft, _ = decided(one)
+    assert one.budgets[0] > 2 * one.budgets[1] and len(one.budgets) == 2
+    assert draft.promise.measured == 5e-5 and draft.way.spending.tolerances["a"] == one.budgets[1]
+    later = Promising(())
+    again, _ = decided(later)
+    assert again.way.spending == draft.way.spending and again.promise == draft.promise
+    assert not later.budgets and "exactly" not in later.said
+
+
+def test_layers_that_the_framework_computes_faster_are_kept_where_a_promise_breaks():
+    one = Promising((5e-5, 9e-5), layers={"wide": SLOWER}, wholes=(FASTER, FASTER))
+    draft, _ = decided(one)
+    assert not draft.way.slower and draft.promise.measured == 5e-5
+
+
+def test_what_keeps_no_promise_is_left_to_the_framework_unless_that_breaks_it_too():
+    draft, described = decided(Promising([1e-3] * 9))
+    assert described == INACCURATE and draft.promise.measured == 1e-7
+    with pytest.raises(InvalidValue, match="output_tolerance: got 0.0001; allowed: at least 0.002"):
+        decided(Promising([1e-3] * 9, theirs=2e-3))
+
+
+def test_a_framework_that_is_faster_and_breaks_a_promise_is_not_taken():
+    draft, described = decided(Promising((5e-5,), theirs=2e-4, wholes=(SLOWER,)))
+    assert draft.whole.is_slower and not draft.left and described == dict.fromkeys("bca", FASTER)

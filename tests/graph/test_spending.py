@@ -10,7 +10,7 @@ from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, Node, Segment
 from winogen.graph.planning import Outlines
 from winogen.graph.promise import SAFE, Promise, check_framework, draws_of, kept
-from winogen.graph.spending import Offer, Spending, offers, spent
+from winogen.graph.spending import Priced, Spending, offers, spent
 
 
 def random_layers(seed, count=4):
@@ -20,7 +20,7 @@ def random_layers(seed, count=4):
     for name in map(str, range(count)):
         seconds = np.sort(random.random(5))
         errors = np.sort(10 ** random.uniform(-7, -3, 5))[::-1]
-        layers[name] = [Offer(2 * e, s, e) for s, e in zip(seconds.tolist(), errors.tolist())]
+        layers[name] = [Priced(2 * e, s, e) for s, e in zip(seconds.tolist(), errors.tolist())]
     return layers, {name: float(10 ** random.uniform(-2, 1)) for name in layers}
 
 

@@ -45,6 +45,10 @@ class Promise:
         """Whether it is kept, with something to spare for other inputs."""
         return self.measured <= SAFE * self.asked
 
+    def of_framework(self) -> Promise:
+        """Return the same where the framework computes all."""
+        return Promise(self.asked, self.theirs, self.theirs, self.inputs)
+
     def line(self, framework: str) -> str:
         """Return a line of a report."""
         predicted = f", predicted {self.predicted:.1e}" if self.predicted else ""

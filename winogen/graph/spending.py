@@ -38,7 +38,7 @@ _WORTH_IT = 0.9
 _FINENESS = 100  # points of a front for each decimal digit of squared error
 
 
-class Offer(NamedTuple):
+class Priced(NamedTuple):
     """A way to compute a layer."""
 
     tolerance: float  # by which the planner takes it
@@ -76,7 +76,7 @@ class Spending:
         return cls(**json.loads(text))
 
 
-def offers_of(problem: Problem, settings: Settings) -> list[Offer]:
+def offers_of(problem: Problem, settings: Settings) -> list[Priced]:
     """Return the ways of a folded problem that nothing faster is more accurate than.
 
     The fastest comes first. No error is above the settings' own tolerance. Raises InvalidValue
@@ -85,10 +85,10 @@ def offers_of(problem: Problem, settings: Settings) -> list[Offer]:
     most = min(_MOST, settings.tolerance or _MOST)
     request = request_of(problem, replace(settings, tolerance=most))
     query = Query.here(problem, request, settings.target, settings.machine)
-    found: list[Offer] = []
+    found: list[Priced] = []
     for one in rankings.kept("offers", query, partial(_fastest, query)):
         error = error_of(problem, one, settings.target)
-        found.append(Offer(_rounded_up(measured_error(error)), one.seconds, error))
+        found.append(Priced(_rounded_up(measured_error(error)), one.seconds, error))
     return found
 
 
@@ -113,7 +113,7 @@ def _rounded_up(tolerance: float) -> float:
     return float(f"{ceil(tolerance / step) * step:.1e}")
 
 
-def offers(outlines: Outlines) -> dict[str, list[Offer]]:
+def offers(outlines: Outlines) -> dict[str, list[Priced]]:
     """Return the offers of all layers that have filters of their own, by what each makes.
 
     Several problems of one layer, as of a transposed one, have one tolerance.
@@ -121,7 +121,7 @@ def offers(outlines: Outlines) -> dict[str, list[Offer]]:
     problems: dict[str, list[Problem]] = {}
     for name, problem in outlines.layers:
         problems.setdefault(name, []).append(problem)
-    known: dict[Problem, list[Offer]] = {}
+    known: dict[Problem, list[Priced]] = {}
     found = {}
     for name, some in problems.items():
         for problem in some:
@@ -131,7 +131,7 @@ def offers(outlines: Outlines) -> dict[str, list[Offer]]:
     return {name: some for name, some in found.items() if some}
 
 
-def _together(ways: Sequence[Sequence[Offer]]) -> list[Offer]:
+def _together(ways: Sequence[Sequence[Priced]]) -> list[Priced]:
     """The offers of problems that share a tolerance."""
     if len(ways) == 1:
         return list(ways[0])
@@ -140,7 +140,7 @@ def _together(ways: Sequence[Sequence[Offer]]) -> list[Offer]:
         with suppress(StopIteration):  # too careful for one of them
             taken = [next(one for one in some if one.tolerance <= tolerance) for some in ways]
             seconds, error = sum(one.seconds for one in taken), max(one.error for one in taken)
-            joined.append(Offer(tolerance, seconds, error))
+            joined.append(Priced(tolerance, seconds, error))
     return joined
 
 
@@ -161,7 +161,7 @@ def cheapest(
 
 
 def spent(
-    layers: Mapping[str, Sequence[Offer]],
+    layers: Mapping[str, Sequence[Priced]],
     gains: Mapping[str, float],
     budget: float,
     layout: str = "",
@@ -171,7 +171,7 @@ def spent(
     Layers without a gain have none. Where nothing keeps to it, the most accurate ways are taken.
     A larger budget never takes longer.
 
-    >>> some = {name: [Offer(1e-3, 1.0, 5e-4), Offer(1e-6, 2.0, 5e-7)] for name in ("a", "b")}
+    >>> some = {name: [Priced(1e-3, 1.0, 5e-4), Priced(1e-6, 2.0, 5e-7)] for name in ("a", "b")}
     >>> spent(some, {"a": 1.0, "b": 0.1}, 1e-4).tolerances
     {'a': 1e-06, 'b': 0.001}
     """

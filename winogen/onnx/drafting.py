@@ -9,23 +9,15 @@ from typing import Any, NamedTuple
 
 from winogen.errors import Unsupported
 from winogen.graph import ceilings, simplify
+from winogen.graph.adapter import Adapter, Draft, DraftRequest, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import (
-    LATE,
-    Adapter,
-    Decider,
-    Draft,
-    DraftRequest,
-    Fault,
-    Replacement,
-    TimedPart,
-)
+from winogen.graph.decide import LATE, Decider
 from winogen.graph.measured import Memory
 from winogen.graph.promise import Promise
 from winogen.graph.spending import Spending, cheapest
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
-from winogen.onnx.promising import Unseen, gains_of, settings_of, sized_parts
+from winogen.onnx.promising import UnseenFeeds, gains_of, settings_of, sized_parts
 from winogen.onnx.proof import Verdict, compare
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import parts_of
@@ -214,7 +206,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         self._given_back: list[str] = []
         self._verdict: Verdict | None = None
         self._gains: dict[str, float] | None = None
-        self._cases: Unseen | None = None
+        self._cases: UnseenFeeds | None = None
 
     def rewritten(self) -> Rewritten:
         """Return the fastest model that computes what the original does."""
@@ -310,9 +302,9 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         found = self._unseen(measuring)
         return running and found.promise(running, asked, spending.predicted(errors))
 
-    def _unseen(self, measuring: Measuring) -> Unseen:
+    def _unseen(self, measuring: Measuring) -> UnseenFeeds:
         if self._cases is None:
-            self._cases = Unseen(measuring.model, measuring.reference)
+            self._cases = UnseenFeeds(measuring.model, measuring.reference)
         return self._cases
 
     def describe(self, draft: Draft[RewrittenNodes], layers: Mapping[str, Times]) -> Rewritten:

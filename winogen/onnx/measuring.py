@@ -17,7 +17,7 @@ import numpy as np
 
 from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
-from winogen.graph.decide import TimedPart
+from winogen.graph.adapter import TimedPart
 from winogen.graph.measured import Memory, digest
 from winogen.onnx.library import get_library_path, planner
 from winogen.onnx.loading import first_line, require

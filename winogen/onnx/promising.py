@@ -91,17 +91,17 @@ def settings_of(
     return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
 
 
-class _Case(NamedTuple):
+class _Fed(NamedTuple):
     feed: Feed
     theirs: list[Any]  # the outputs of onnxruntime
     exact: list[Any]  # the same in float64
 
 
-class Unseen:
+class UnseenFeeds:
     """A model's outputs in float64 and by onnxruntime, on several inputs of its usual sizes."""
 
     def __init__(self, model: Model, reference: Reference):
-        self._cases: list[_Case] = []
+        self._cases: list[_Fed] = []
         begin, most = clock(), limit().seconds
         if reference.original is None:
             return
@@ -115,7 +115,7 @@ class Unseen:
                 return
             theirs = reference.original.session.run(None, feed)
             if _off(theirs, exact) is not None:
-                self._cases.append(_Case(feed, theirs, exact))
+                self._cases.append(_Fed(feed, theirs, exact))
 
     def promise(
         self, running: Running | None, asked: float, predicted: float = 0.0

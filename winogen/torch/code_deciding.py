@@ -11,8 +11,9 @@ import torch
 from torch import fx, nn
 
 from winogen.graph import code_calls, code_segment, runtime
+from winogen.graph.adapter import TimedPart
 from winogen.graph.compiling import compile_all
-from winogen.graph.decide import LATE, TimedPart
+from winogen.graph.decide import LATE
 from winogen.graph.measured import digest
 from winogen.graph.ops import Shape
 from winogen.progress import counting

@@ -21,9 +21,10 @@ from winogen.graph import (
     faster_layout,
     runtime,
 )
+from winogen.graph.adapter import TimedPart
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.decide import LATE, TimedPart, measure
+from winogen.graph.decide import LATE, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
 from winogen.graph.spending import Spending, cheapest

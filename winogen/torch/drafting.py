@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from winogen.graph import Graph, ceilings, simplify
+from winogen.graph.adapter import Adapter, Draft, DraftRequest, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
-from winogen.graph.decide import (
-    Adapter,
-    Decider,
-    Draft,
-    DraftRequest,
-    Fault,
-    Replacement,
-    TimedPart,
-)
+from winogen.graph.decide import Decider
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
 from winogen.graph.promise import Promise
@@ -39,6 +29,7 @@ from winogen.torch.cases import Witness
 from winogen.torch.code_module import CodeModule
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
+from winogen.torch.facts import digest_of, facts_of
 from winogen.torch.optimized import Fast, Optimized
 from winogen.torch.promising import Unseen, gains_of
 from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
@@ -244,7 +235,11 @@ class Torch(Adapter[Segments]):
             if draft.way.spending and not draft.left:
                 predicted = draft.way.spending.predicted(draft.made.decision.errors)
             with restored(self.model), tested.winogen_tested():
-                self._promises[key] = self._unseen.promise(tested, self.output_tolerance, predicted)
+                found = self._unseen.promise(tested, self.output_tolerance, predicted)
+            if draft.left and found and found.measured > found.asked and tested.winogen_fast:
+                self._theirs[draft.made] = None  # torch's fastest way is too inaccurate
+                return self.promise(draft)
+            self._promises[key] = found
         return self._promises[key]
 
     def describe(self, draft: Draft[Segments], layers: Mapping[str, Times]) -> Optimized:
@@ -351,43 +346,12 @@ class Torch(Adapter[Segments]):
         return Optimized(self.model, report, fast)
 
 
-def facts_of(
-    model: nn.Module, calls: Calls, exclude: Collection[Any], options: Mapping[str, Any]
-) -> tuple[object, ...]:
-    """Return what times and kernels follow from, beside the trace: no numbers."""
-    return (
-        torch.__version__,
-        str(model),
-        [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
-        [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
-        sorted(map(str, exclude)),
-        sorted(options.items()),
-        torch.get_num_threads(),
-    )
-
-
-def numbers_of(model: nn.Module, calls: Calls, more: Iterable[Iterable[torch.Tensor]]) -> str:
-    """Return a digest of the numbers of a model and its inputs; "" where some are hard to read."""
-    return digest_of("", [*model.parameters(), *model.buffers(), *calls.tensors, *chain(*more)])
-
-
-def digest_of(earlier: str, values: Iterable[Any]) -> str:
-    """Return a digest of the tensors among ``values``, behind an ``earlier`` one; "" as above."""
-    found = hashlib.sha256(earlier.encode())
-    try:
-        for tensor in filter(torch.is_tensor, values):
-            found.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    except (RuntimeError, TypeError):  # sparse ones, and others of no plain memory
-        return ""
-    return found.hexdigest()
-
-
 def _planar(witness: Witness) -> tuple[bool, ...]:
     """Which leaves of the output a contiguous example gives contiguous."""
     case = witness.cases[0]
     if not all(tensor.is_contiguous() for tensor in case.tensors):
         return (False,) * len(case.leaves)
-    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
+    return tuple(isinstance(y, Tensor) and y.is_contiguous() for y in case.leaves)
 
 
 def folded(reading: Reading) -> fx.GraphModule:

@@ -13,7 +13,7 @@ from winogen import resources
 from winogen.graph import measured
 from winogen.torch.calling import Calls
 from winogen.torch.cases import Witness
-from winogen.torch.drafting import facts_of, numbers_of
+from winogen.torch.facts import facts_of, numbers_of
 
 # Whose code results follow from, beside what `winogen.graph.measured` knows of.
 _CODE = ("torch", "graph", "conv", "rounding")

@@ -76,7 +76,7 @@ def gains_of(module: fx.GraphModule, names: Iterable[str], calls: Calls) -> dict
     return found
 
 
-class _Case(NamedTuple):
+class _Exact(NamedTuple):
     tensors: list[Tensor]
     theirs: list[Any]  # what torch makes of them
     exact: list[Any]  # the same in float64
@@ -87,7 +87,7 @@ class Unseen:
 
     def __init__(self, model: nn.Module, calls: Calls):
         self.model, self.calls = model, calls
-        self._cases: list[_Case] = []
+        self._cases: list[_Exact] = []
         double, most = evaluated(model).double(), limit().seconds
         begin = clock()
         with torch.no_grad():
@@ -103,7 +103,7 @@ class Unseen:
                 except Exception:  # a model that is made for one type, or takes no other numbers
                     continue
                 if _off(theirs, exact) is not None:
-                    self._cases.append(_Case(tensors, theirs, exact))
+                    self._cases.append(_Exact(tensors, theirs, exact))
 
     def promise(
         self, optimized: Callable[..., Any], asked: float, predicted: float = 0.0
