@@ -63,7 +63,7 @@ class Streams:
     def __init__(self, net: UNet) -> None:
         self.streams = {}
         for name, (_, _, _, stride, dilation) in LAYERS.items():
-            options = {"stride": stride, "dilation": dilation, "activation": "relu"}
+            options = {"stride": stride, "dilation": dilation, "activation": "relu", "threads": 1}
             weight = net.layers[name].weight.detach().numpy()
             self.streams[name] = winogen.Conv1d(weight, padding="causal", **options).stream()
 
