@@ -22,6 +22,7 @@ BESIDE = r"winogen +\d\.\d+ s\ntorch +\d.*times as fast\nlargest difference [0-9
 # What each prints, whatever the machine.
 PRINTS = {
     "accuracy_of_my_layer.py": r"direct +\d\.\de-0[67].*F\(4x4, 3x3\) by points.*what is chosen",
+    "audio_as_c.py": r"right on random.*\ny: off by .*: right\nC \d+\.\d\d ms .*\nsame bits: True\n$",
     "audio_in_pieces.py": r"^winogen \d+\.\d\d ms for 10 ms.*\nsame bits: True\n$",
     "decode_latents.py": rf"{BESIDE}a picture of 128 x 128, ",
     "esrgan_in_tiles.py": rf"{BESIDE}large.png 2048 x 96\n",
@@ -39,6 +40,7 @@ PRINTS = {
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
 NEEDS = {
+    "audio_as_c.py": ("torch", "onnx.helper", "onnxruntime"),
     "decode_latents.py": ("torch",),
     "esrgan_in_tiles.py": ("torch",),
     "network_for_a_device.py": ("onnx.helper", "onnxruntime"),
@@ -50,6 +52,7 @@ NEEDS = {
 # What of the system they need.
 FILES = {"upscaler_in_a_browser.py": ("/usr/bin/wasm-ld-16", "/usr/lib/wasm32-wasi/libc.a")}
 SLOW = {
+    "audio_as_c.py",
     "accuracy_of_my_layer.py",
     "decode_latents.py",
     "esrgan_in_tiles.py",

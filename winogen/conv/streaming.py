@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -245,18 +245,10 @@ def long_signal(whole: Layer, piece: Problem) -> Problem:
     return whole.problem((piece.batch, *shape)).sewn(piece.seams)
 
 
-class Pinned(NamedTuple):
-    """How a piece runs by the kernel of a long signal."""
-
-    candidate: Candidate
-    target: Target  # of that kernel
-    seconds: float  # of the long signal, for as many outputs as a piece has
-
-
 def pinned(
     problem: Problem, long: Problem, request: Request, target: Target, machine: Machine
-) -> Pinned:
-    """Return how a piece runs by the kernel of the long signal.
+) -> tuple[Candidate, Target]:
+    """Return how a piece runs by the kernel of the long signal, and the target of that.
 
     ``request``: of direct convolution. Neither problem is one that could be folded. The bits of an
     output are then the same wherever pieces begin and end. Raises what `planner.rank` does.
@@ -269,8 +261,7 @@ def pinned(
     if not named(work.variant).serves(work_of(problem, choice, target)):
         choice = replace(choice, variant="")
     (candidate,) = evaluate(problem, [choice], target, machine, request.workspace_limit)
-    share = problem.output_size[-1] / long.output_size[-1]
-    return Pinned(candidate, target, first.seconds * share)
+    return candidate, target
 
 
 @remembered(256)
@@ -288,8 +279,8 @@ def _pinned(
         maps = _pinned(problem.folded, long.folded, asked, target, machine, environment)
         query = Query(problem, request, maps.target, machine)
         return Folded(Offer(Folding(), query, maps.target, [maps.offer], request.threads), maps)
-    kernel = pinned(problem, long, request, target, machine)
-    return Prepared(problem, [kernel.candidate], kernel.target, environment)
+    candidate, target = pinned(problem, long, request, target, machine)
+    return Prepared(problem, [candidate], target, environment)
 
 
 class Streamed(Convolution):

@@ -338,14 +338,11 @@ def request_of(problem: Problem, settings: Settings) -> Request:
 def _way_of_piece(
     problem: Problem, before: int, request: Request, target: Target, machine: Machine
 ) -> Way:
-    """How a piece of a signal is computed. Its time is a share of that of a long signal, so that no
-    choice between ways depends on how long pieces are.
-    """
+    """How a piece of a signal is computed."""
     *others, axis = problem.layer.axes
     padded = replace(axis, before=axis.before + before)
     long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
-    found = pinned(problem, long, request, target, machine)
-    candidate = replace(found.candidate, seconds=found.seconds)
+    candidate, _ = pinned(problem, long, request, target, machine)
     return Way(candidate, *packed_bytes([candidate]))
 
 

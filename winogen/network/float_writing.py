@@ -255,22 +255,14 @@ class FloatWriter:
         """What brings the last samples of the pieces before to those of this one, of each signal
         of a batch.
         """
-        pieces, planned = self.read.pieces, self.plan.planned
+        pieces = self.read.pieces
         assert pieces is not None
-        channels, length = step.input.channels, step.shape[-1]
-        there = planned.rooms[step.input.buffer][1]  # channels of the array that has the piece
-        if planned.settings.layout == "NCHW":
-            rows, kept, runs, run, apart = channels, samples, 1, length, length
-        elif there == channels:
-            rows, kept, runs, run, apart = 1, samples * channels, 1, *2 * (length * channels,)
-        else:
-            rows, kept, runs, run, apart = 1, samples * channels, length, channels, there
+        channels, sizes = step.input.channels, (step.input.channels, samples, step.shape[-1])
         for image in range(step.shape[0]):
             begin = pieces.places[step.key] + image * channels * samples
-            state = f"KEPT({begin})"
             ends = (self._at(place, image=image) for place in (step.input, step.output))
-            sizes = map(str, (rows, kept, runs, run, apart))
-            yield Call(label, f"{self.name}_history", (*sizes, state, *ends))
+            arguments_ = (*map(str, sizes), f"KEPT({begin})", *ends)
+            yield Call(label, f"{self.name}_history", arguments_)
 
     def _turning(self, label: str, step: Step) -> Call:
         self.turns = True

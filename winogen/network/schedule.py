@@ -114,10 +114,12 @@ def schedule(
         filter_dtype=filter_dtype,
     )
     if network.pieces is not None:
-        settings = replace(settings, algorithm="direct", strips=False, pieces=True)
+        settings = replace(settings, algorithm="direct", pieces=True)
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))
     outputs = [values[name] for name in network.graph.outputs]
     steps, buffers = lower(network.graph, values, np.dtype(np.float32))
+    if settings.pieces:  # in the layout of streams, which have their bits, and in no strips
+        return _laid(plan_steps(steps, buffers, outputs, settings), shared=threads is not None)
     last, turned, _ = channels_last(steps, buffers)
     layouts = [(steps, buffers, settings), (last, turned, replace(settings, layout="NHWC"))]
     ways: list[Planned] = []
