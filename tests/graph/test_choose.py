@@ -11,7 +11,8 @@ from winogen.conv.request import Request
 from winogen.errors import CompilerNotFound
 from winogen.graph import Conv, Graph, Node, Segment, planning
 from winogen.graph.choose import packed_bytes
-from winogen.graph.planning import faster_layout, ways_of
+from winogen.graph.planning import faster_layout
+from winogen.graph.step_ways import ways_of
 from winogen.kernels import named
 from winogen.toolchain import host_target
 

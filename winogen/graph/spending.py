@@ -26,9 +26,10 @@ from winogen.conv.query import Query
 from winogen.conv.tolerance import measured_error
 from winogen.graph.choose import error_of
 from winogen.graph.ir import Graph
-from winogen.graph.planning import Outlines, computable, request_of
+from winogen.graph.planning import Outlines, computable
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape
+from winogen.graph.step_ways import request_of
 
 # No layer may be off by more, whatever becomes of it; where nothing is rounded, one is off by less.
 _MOST, _LEAST = 0.1, 1e-30

@@ -22,9 +22,10 @@ from winogen.graph.choose import Choice
 from winogen.graph.lower import Step
 from winogen.graph.ops import Conv, Repeat
 from winogen.graph.places import Place
-from winogen.graph.planning import Planned, bytes_of
+from winogen.graph.planning import Planned
 from winogen.graph.relayout import turning
 from winogen.graph.shapes import array_shape
+from winogen.graph.step_ways import bytes_of
 from winogen.graph.strips import Move
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec

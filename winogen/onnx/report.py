@@ -18,7 +18,8 @@ from winogen.graph.ceilings import Errors
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
-from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
+from winogen.graph.planning import Settings
+from winogen.graph.step_ways import problem_of, ways_of, ways_of_bytes
 from winogen.onnx.drafting import late
 from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import naming_damage, original

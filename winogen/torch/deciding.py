@@ -26,8 +26,9 @@ from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.decide import LATE, measure
 from winogen.graph.measured import digest
-from winogen.graph.planning import Outlines, Planned, ways_of
+from winogen.graph.planning import Outlines, Planned
 from winogen.graph.spending import Spending, cheapest
+from winogen.graph.step_ways import ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting, working
 from winogen.tasks.duel import Times, duel
