@@ -11,7 +11,7 @@ from winogen.graph.adapter import Adapter, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
 from winogen.graph.decide import INACCURATE, Decider
 from winogen.graph.measured import Memory
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending
 from winogen.tasks import duel, limit
 from winogen.tasks.duel import Times
@@ -88,7 +88,7 @@ class Promising(Framework):
 
     def promise(self, draft):
         off = self.theirs if draft.left else next(self.measured)
-        return Promise(self.output_tolerance, off, self.theirs, 1)
+        return OutputPromise(self.output_tolerance, off, self.theirs, 1)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, Node, Segment
 from winogen.graph.planning import Outlines
-from winogen.graph.promise import SAFE, Promise, check_framework, draws_of, kept
+from winogen.graph.promise import SAFE, OutputPromise, check_framework, draws_of, kept
 from winogen.graph.spending import Priced, Spending, offers, spent
 
 
@@ -90,7 +90,7 @@ def test_what_is_measured_corrects_what_is_predicted(off):
         made.append(max(off * min(budget, 1e-3), least_error))  # what is measured of it
         return made[-1]
 
-    best, holds = kept(asked, draft, lambda error: Promise(asked, error, 1e-7, 1))
+    best, holds = kept(asked, draft, lambda error: OutputPromise(asked, error, 1e-7, 1))
     assert holds and best <= SAFE * asked
     assert best >= min(0.4 * asked, off * 1e-3)
 
@@ -98,7 +98,7 @@ def test_what_is_measured_corrects_what_is_predicted(off):
 def test_a_promise_that_nothing_keeps():
     """All layers were as accurate as they can be, and the framework may not keep it, either."""
     budgets = []
-    promise = Promise(1e-9, 3e-7, 2e-7, 1)
+    promise = OutputPromise(1e-9, 3e-7, 2e-7, 1)
     _, holds = kept(1e-9, lambda budget: budgets.append(budget) or 0, lambda _: promise)
     assert not holds and budgets[-1] == 0.0
     with pytest.raises(InvalidValue, match=r"output_tolerance: got 1e-09; allowed: at least 2e-07"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from winogen.graph.ceilings import Errors
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending
 from winogen.tasks.duel import Times
 
@@ -64,7 +64,7 @@ class Draft(Generic[M]):
     left: str = ""  # why the framework computes all of it
     reason: str = ""  # why it must not be used
     facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
-    promise: Promise | None = None  # of the error at the output, if one was asked for
+    promise: OutputPromise | None = None  # of the error at the output, if one was asked for
 
     @property
     def has_lost(self) -> bool:
@@ -121,7 +121,7 @@ class Adapter(ABC, Generic[M]):
         """Return the tolerances of layers that keep a predicted error at the output."""
         raise NotImplementedError
 
-    def promise(self, draft: Draft[M]) -> Promise | None:
+    def promise(self, draft: Draft[M]) -> OutputPromise | None:
         """Measure the error at the output on several inputs; None where nobody knows it."""
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ from winogen.graph.adapter import Adapter, Draft, DraftRequest, M, TimedPart
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.later import waiting
 from winogen.graph.measured import Memory, digest
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending
 from winogen.progress import counting, working
 from winogen.tasks.duel import Times
@@ -191,13 +191,13 @@ class Decider(Generic[M]):
             tried.add(draft.made.key)
             return draft if is_new else None
 
-        def seen(draft: Draft[M]) -> Promise | None:
+        def seen(draft: Draft[M]) -> OutputPromise | None:
             self._see_errors(draft)
             return draft.promise
 
         if self._is_known:
             draft = under(Spending.read(self._facts["spending"]))
-            draft.promise = Promise.read(self._facts["promise"])
+            draft.promise = OutputPromise.read(self._facts["promise"])
             errors = json.loads(self._facts["errors"])
             draft.errors = Errors(*errors) if errors else None
             return draft

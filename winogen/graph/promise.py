@@ -31,7 +31,7 @@ _STEP = 8.0  # the most that a budget grows at once: gains hold near what was me
 
 
 @dataclass(frozen=True)
-class Promise:
+class OutputPromise:
     """The error at the output that was asked for, and what became of it."""
 
     asked: float
@@ -45,9 +45,9 @@ class Promise:
         """Whether it is kept, with something to spare for other inputs."""
         return self.measured <= SAFE * self.asked
 
-    def of_framework(self) -> Promise:
+    def of_framework(self) -> OutputPromise:
         """Return the same where the framework computes all."""
-        return Promise(self.asked, self.theirs, self.theirs, self.inputs)
+        return OutputPromise(self.asked, self.theirs, self.theirs, self.inputs)
 
     def line(self, framework: str) -> str:
         """Return a line of a report."""
@@ -62,7 +62,7 @@ class Promise:
         return json.dumps(asdict(self))
 
     @classmethod
-    def read(cls, text: str) -> Promise:
+    def read(cls, text: str) -> OutputPromise:
         return cls(**json.loads(text))
 
 
@@ -94,7 +94,7 @@ def draws_of(sizes: Iterable[int]) -> int:
 def kept(
     asked: float,
     made: Callable[[float], T | None],
-    seen: Callable[[T], Promise | None],
+    seen: Callable[[T], OutputPromise | None],
     has_time: Callable[[], bool] = lambda: True,
 ) -> tuple[T, bool]:
     """Return the fastest draft that keeps a promise, and whether it does.
@@ -129,7 +129,7 @@ def kept(
     return (best[0], True) if best else (draft, False)
 
 
-def certain(promise: Promise | None, asked: float) -> Promise:
+def certain(promise: OutputPromise | None, asked: float) -> OutputPromise:
     """Return a promise; raises InvalidValue where nobody knows the errors at the output."""
     if promise is None:
         raise InvalidValue(
@@ -139,7 +139,7 @@ def certain(promise: Promise | None, asked: float) -> Promise:
     return promise
 
 
-def check_framework(promise: Promise, framework: str) -> None:
+def check_framework(promise: OutputPromise, framework: str) -> None:
     """Raise InvalidValue where not even the framework itself keeps a promise."""
     if promise.theirs > promise.asked:
         raise InvalidValue(

@@ -13,7 +13,7 @@ from winogen.graph.adapter import Adapter, Draft, DraftRequest, Fault, Replaceme
 from winogen.graph.ceilings import Errors
 from winogen.graph.decide import LATE, Decider
 from winogen.graph.measured import Memory
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending, cheapest
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
@@ -57,7 +57,7 @@ class Rewritten:
     unmeasured: str = ""  # why there are no times
     errors: Errors | None = None  # at the output; None: they are not known
     ceiling: int = 0  # which of `winogen.graph.ceilings.CEILINGS` that takes
-    promise: Promise | None = None  # of the error at the output, where one was asked for
+    promise: OutputPromise | None = None  # of the error at the output, where one was asked for
     spent: Mapping[str, Spent] = field(default_factory=dict)  # of each layer, where one was
 
     @property
@@ -289,7 +289,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         with working("planning"):
             return cheapest(parts, settings, self._gains, budget)
 
-    def promise(self, draft: Draft[RewrittenNodes]) -> Promise | None:
+    def promise(self, draft: Draft[RewrittenNodes]) -> OutputPromise | None:
         """Measure the error at the output, of what is returned, on random inputs."""
         measuring, spending, asked = self.measuring, draft.way.spending, self.output_tolerance
         if measuring is None or spending is None or asked is None:

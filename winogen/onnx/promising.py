@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.graph import Graph, cut
-from winogen.graph.promise import PART, Promise, distance, draws_of
+from winogen.graph.promise import PART, OutputPromise, distance, draws_of
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape
 from winogen.onnx.forms import FORMS
@@ -119,7 +119,7 @@ class UnseenFeeds:
 
     def promise(
         self, running: Running | None, asked: float, predicted: float = 0.0
-    ) -> Promise | None:
+    ) -> OutputPromise | None:
         """Return the errors at the outputs; ``running`` None: of the original itself.
 
         None where no input has known ones.
@@ -128,10 +128,10 @@ class UnseenFeeds:
             return None
         theirs = max(_off(case.theirs, case.exact) or 0.0 for case in self._cases)
         if running is None:
-            return Promise(asked, theirs, theirs, len(self._cases))
+            return OutputPromise(asked, theirs, theirs, len(self._cases))
         ours = [_off(running.session.run(None, case.feed), case.exact) for case in self._cases]
         worst = max(float("inf") if off is None else off for off in ours)
-        return Promise(asked, worst, theirs, len(self._cases), predicted)
+        return OutputPromise(asked, worst, theirs, len(self._cases), predicted)
 
 
 def _off(outputs: Sequence[Any], exact: Sequence[Any]) -> float | None:

@@ -17,7 +17,7 @@ from winogen.graph.ceilings import Errors
 from winogen.graph.decide import Decider
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending
 from winogen.progress import working
 from winogen.tasks.duel import Times
@@ -106,7 +106,7 @@ class Torch(Adapter[Segments]):
         # With memory_limit=0 there is no choice: filters are as small as they can be.
         self.is_careful = options["tolerance"] is None and options["memory_limit"] != 0
         self._gains: dict[str, float] | None = None
-        self._promises: dict[tuple[str, str], Promise | None] = {}
+        self._promises: dict[tuple[str, str], OutputPromise | None] = {}
         self.seconds = witness.seconds
         self.proof = _LONG_PROOF if witness.is_long else self.proof
         # What is computed in float64, too: the example, or the smallest where calls take long.
@@ -226,7 +226,7 @@ class Torch(Adapter[Segments]):
             options = {name: self.options[name] for name in ("tolerance", "threads")}
             return deciding.spend(graph, reading.shapes, self._gains, budget, **options)
 
-    def promise(self, draft: Draft[Segments]) -> Promise | None:
+    def promise(self, draft: Draft[Segments]) -> OutputPromise | None:
         """Measure the error at the output, of what is returned, on the example and like inputs."""
         assert self.output_tolerance is not None
         key = draft.made.key, draft.left

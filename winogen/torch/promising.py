@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.graph.promise import PART, Promise, distance, draws_of
+from winogen.graph.promise import PART, OutputPromise, distance, draws_of
 from winogen.tasks.limit import clock, limit
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import alike, run
@@ -107,7 +107,7 @@ class Unseen:
 
     def promise(
         self, optimized: Callable[..., Any], asked: float, predicted: float = 0.0
-    ) -> Promise | None:
+    ) -> OutputPromise | None:
         """Return the errors at the outputs; None where no input has known ones."""
         if not self._cases:
             return None
@@ -119,7 +119,7 @@ class Unseen:
                 off = _off(ours, case.exact)
                 measured = max(measured, float("inf") if off is None else off)
                 theirs = max(theirs, _off(case.theirs, case.exact) or 0.0)
-        return Promise(asked, measured, theirs, len(self._cases), predicted)
+        return OutputPromise(asked, measured, theirs, len(self._cases), predicted)
 
 
 def _off(leaves: Sequence[Any], exact: Sequence[Any]) -> float | None:

@@ -13,7 +13,7 @@ from winogen.columns import wrapped
 from winogen.errors import InvalidType
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.graph.layer_table import Line, table
-from winogen.graph.promise import Promise
+from winogen.graph.promise import OutputPromise
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import EXAMPLE, Case, run
@@ -84,7 +84,7 @@ class Report:
     rival: str = ""  # how torch computed it
     day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
-    promise: Promise | None = None  # of the error at the output, where one was asked for
+    promise: OutputPromise | None = None  # of the error at the output, where one was asked for
 
     @property
     def packed_bytes(self) -> int:
