@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -17,11 +17,10 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import Request
 from winogen.conv.stock import only
-from winogen.conv.streaming import long_signal, pinned
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.graph import maps
 from winogen.graph.chains import PASSAGES, Chain, chains_of
-from winogen.graph.choose import Choice, Way, error_of, packed_bytes, ways, within
+from winogen.graph.choose import Choice, Way, error_of, way_of_piece, ways, within
 from winogen.graph.ir import Graph
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
@@ -30,7 +29,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape, shapes
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Machine, Strides, Target
+from winogen.records import Strides
 from winogen.tasks.idle import give_way
 
 T = TypeVar("T")
@@ -311,7 +310,7 @@ def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way,
     )
     target, most = settings.target, settings.most_error
     if settings.pieces:
-        return (_way_of_piece(problem, before, request, target, settings.machine),)
+        return (way_of_piece(problem, before, request, target, settings.machine),)
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
         with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
@@ -319,18 +318,6 @@ def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way,
             if most is None or error_of(problem, found[0].candidate, target) <= most:
                 return found
     return options()
-
-
-@lru_cache(maxsize=1024)
-def _way_of_piece(
-    problem: Problem, before: int, request: Request, target: Target, machine: Machine
-) -> Way:
-    """How a piece of a signal is computed."""
-    *others, axis = problem.layer.axes
-    padded = replace(axis, before=axis.before + before)
-    long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
-    candidate, _ = pinned(problem, long, request, target, machine)
-    return Way(candidate, *packed_bytes([candidate]))
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:
