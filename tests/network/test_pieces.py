@@ -215,6 +215,6 @@ def test_lengths_of_pieces_follow_from_strides_on_the_way():
     half = conv(net, "x", 2, 4, taps=4, strides=[4], pads=[3, 0])
     up = net.node("ConvTranspose", half, net.constant(net.weights(4, 4, 2)), strides=[2])
     model = net.model(conv(net, up, 4, 4, taps=2, strides=[2], pads=[1, 0]), shape=[1, 2, "t"])
-    assert pieces.Cut.of(model, 4, None).sizes(3) == {"x": (1, 2, 12)}
+    assert pieces.Cutting.of(model, 4, None).sizes(3) == {"x": (1, 2, 12)}
     with pytest.raises(InvalidValue, match="multiples of 4"):
-        pieces.Cut.of(model, 6, None)
+        pieces.Cutting.of(model, 6, None)

@@ -16,6 +16,7 @@ from winogen.conv.problem import Problem
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.stock import Stock
+from winogen.conv.streaming import long_signal, pinned
 from winogen.conv.tolerance import measured_error
 from winogen.conv.wisdom import NOTHING
 from winogen.errors import CompilerNotFound, InvalidValue
@@ -102,6 +103,22 @@ def _found(query: Query, most_error: float | None) -> list[Way]:
         if not kept or most_error is None or error(way.candidate) <= most_error:
             kept.append(way)
     return kept
+
+
+@lru_cache(maxsize=1024)
+def way_of_piece(
+    problem: Problem, before: int, request: Request, target: Target, machine: Machine
+) -> Way:
+    """Return how a piece of a signal is computed, by the kernel of a long one.
+
+    ``before``: of its samples, those of pieces before, where the layer itself has padding.
+    ``request``: of direct convolution.
+    """
+    *others, axis = problem.layer.axes
+    padded = replace(axis, before=axis.before + before)
+    long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
+    candidate, _ = pinned(problem, long, request, target, machine)
+    return Way(candidate, *packed_bytes([candidate]))
 
 
 def error_of(problem: Problem, candidate: Candidate, target: Target) -> float:

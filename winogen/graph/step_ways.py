@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 
 from winogen.conv import arguments
 from winogen.conv.one_call import OneCall
@@ -13,15 +12,13 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.request import Request
 from winogen.conv.stock import only
-from winogen.conv.streaming import long_signal, pinned
 from winogen.errors import CompilerNotFound, InvalidValue
-from winogen.graph.choose import Way, error_of, packed_bytes, ways
+from winogen.graph.choose import Way, error_of, way_of_piece, ways
 from winogen.graph.lower import Step
 from winogen.graph.ops import QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, array_shape
-from winogen.records import Machine, Target
 from winogen.tasks.idle import give_way
 
 
@@ -48,7 +45,7 @@ def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way,
     request = request_of(problem, settings)
     target, most = settings.target, settings.most_error
     if settings.pieces:
-        return (_way_of_piece(problem, before, request, target, settings.machine),)
+        return (way_of_piece(problem, before, request, target, settings.machine),)
     options = partial(ways, problem, request, target, settings.machine, most)
     if settings.familiar is not None:
         with suppress(CompilerNotFound, InvalidValue):  # these kernels cannot
@@ -68,18 +65,6 @@ def request_of(problem: Problem, settings: Settings) -> Request:
         workspace_limit=settings.workspace_limit,
         filter_dtype=settings.filter_dtype,
     )
-
-
-@lru_cache(maxsize=1024)
-def _way_of_piece(
-    problem: Problem, before: int, request: Request, target: Target, machine: Machine
-) -> Way:
-    """How a piece of a signal is computed."""
-    *others, axis = problem.layer.axes
-    padded = replace(axis, before=axis.before + before)
-    long = long_signal(replace(problem.layer, axes=(*others, padded)), problem)
-    candidate, _ = pinned(problem, long, request, target, machine)
-    return Way(candidate, *packed_bytes([candidate]))
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:

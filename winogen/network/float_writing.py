@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +27,10 @@ from winogen.kernels.kind import wishes_of
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.context import FloatCodeContext, FloatFilesContext
+from winogen.network.example import example
 from winogen.network.interface import interface, rows
 from winogen.network.once import Once
-from winogen.network.reading import Network, loaded
+from winogen.network.reading import Network
 from winogen.network.schedule import Kernel, Schedule
 from winogen.network.weights import (
     BASIS,
@@ -41,9 +41,6 @@ from winogen.network.weights import (
     as_file,
     packed,
 )
-from winogen.onnx.probes import feed_of
-from winogen.onnx.reference import Reference
-from winogen.onnx.sensitivity import outputs_of
 from winogen.records import Target
 from winogen.toolchain import host_target
 
@@ -252,12 +249,10 @@ class FloatWriter:
         return Call(label, f"{self.name}_map", (*given, *self._share))
 
     def _histories(self, label: str, step: Step, samples: int) -> Iterator[Call]:
-        """What brings the last samples of the pieces before to those of this one, of each signal
-        of a batch.
-        """
+        """What puts the last samples of the pieces before those of this one, signal by signal."""
         pieces = self.read.pieces
         assert pieces is not None
-        channels, sizes = step.input.channels, (step.input.channels, samples, step.shape[-1])
+        sizes = channels, samples, _ = step.input.channels, samples, step.shape[-1]
         for image in range(step.shape[0]):
             begin = pieces.places[step.key] + image * channels * samples
             ends = (self._at(place, image=image) for place in (step.input, step.output))
@@ -321,7 +316,7 @@ class FloatWriter:
     def _known(self, items: Sequence[Call | Loop]) -> FloatFilesContext:
         """What templates know: all files, the test and the description among them."""
         plan, read = self.plan, self.read
-        inputs, expected, exact = self._example()
+        inputs, expected, exact = example(read)
         planned, direct = plan.products
         split = read.pieces.split if read.pieces else np.asarray
         return FloatFilesContext(
@@ -377,22 +372,6 @@ class FloatWriter:
             "basis": f"0x{BASIS:X}",
             "prime": f"0x{PRIME:X}",
         }
-
-    def _example(self) -> tuple[Mapping[str, Any], list[Any], bool]:
-        """Numbers for the inputs, and what should come out; whether that is of float64."""
-        model, pieces = self.read.model, self.read.pieces
-        if pieces is not None:
-            model = loaded(pieces.cut.proto, pieces.cut.sizes(pieces.times))
-        shapes = {array.name: array.shape for array in self.read.inputs}
-        feed = feed_of(model, {**shapes, **model.fixed}, 1)
-        reference = Reference(model, feed, 1)
-        if reference.exact is not None:
-            times = pieces.times if pieces else 1
-            ends = np.cumsum([times * prod(array.shape) for array in self.read.outputs])[:-1]
-            whole = zip(self.read.outputs, np.split(reference.exact, ends))
-            return feed, [y.reshape(*a.shape[:-1], -1) for a, y in whole], True
-        names = [array.name for array in self.read.outputs]
-        return feed, outputs_of(model.proto, names, feed), False
 
     def _weight_files(self, render: Any) -> dict[str, bytes]:
         data, name = self.weight_data, self.name

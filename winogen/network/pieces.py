@@ -35,7 +35,7 @@ _FEWER = frozenset("AveragePool Conv LpPool MaxPool".split())
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cutting:
     """A model whose signals come in pieces of so many samples."""
 
     proto: Any  # with signals of any length
@@ -43,7 +43,7 @@ class Cut:
     shapes: Mapping[str, tuple[int, ...]]  # of inputs, but for their samples
 
     @classmethod
-    def of(cls, proto: Any, samples: int, given: Mapping[str, Sequence[int]] | None) -> Cut:
+    def of(cls, proto: Any, samples: int, given: Mapping[str, Sequence[int]] | None) -> Cutting:
         """Return that of a ModelProto; ``given``: sizes of inputs. Raises InvalidValue."""
         model = Model(opened := _opened(proto))
         found = {}
@@ -72,7 +72,7 @@ class Cut:
 class Pieces(NamedTuple):
     """What a network in pieces keeps, and the signals that it is tested with."""
 
-    cut: Cut
+    cut: Cutting
     times: int  # pieces of these signals
     places: Mapping[str, int]  # where what a history keeps begins in the state, in numbers
     numbers: int  # of the state
@@ -185,7 +185,7 @@ def _cut_off(model: Model, node: Any) -> int:
 # ---- histories -----------------------------------------------------------------------------------
 
 
-def in_pieces(graph: Graph, maps: Sequence[Shape], cut: Cut) -> tuple[Graph, Pieces]:
+def in_pieces(graph: Graph, maps: Sequence[Shape], cut: Cutting) -> tuple[Graph, Pieces]:
     """Return the graph with histories before layers that see samples of pieces before.
 
     ``maps``: of its inputs. Raises InvalidValue that names each node that sees samples to come.
@@ -258,7 +258,9 @@ def _repeated(loops: Any) -> int:
     return times if last.axis == 2 and last.table == repeated else 0
 
 
-def check_outputs(shaped: Mapping[str, tuple[int, ...]], cut: Cut, maps: Sequence[Shape]) -> None:
+def check_outputs(
+    shaped: Mapping[str, tuple[int, ...]], cut: Cutting, maps: Sequence[Shape]
+) -> None:
     """Raise InvalidValue for outputs that are no signals; ``maps``: these in the graph."""
     for (name, shape), size in zip(shaped.items(), maps):
         if shape[-1:] != size[-1:]:

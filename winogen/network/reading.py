@@ -13,7 +13,7 @@ from winogen.graph import Graph, Node, shapes, simplify
 from winogen.network.arrays import as_array, map_of, with_loops
 from winogen.network.flat import with_convolutions
 from winogen.network.others import with_others
-from winogen.network.pieces import Cut, Pieces, check_outputs, in_pieces, without_ends
+from winogen.network.pieces import Cutting, Pieces, check_outputs, in_pieces, without_ends
 from winogen.network.settled import settled
 from winogen.onnx.loading import load
 from winogen.onnx.model import Model, fresh
@@ -67,7 +67,7 @@ def loaded(source: Any, input_shapes: Mapping[str, Sequence[int]] | None = None)
 
 
 def network(
-    given: Model, prefix: str = "net", part: bool = False, cut: Cut | None = None
+    given: Model, prefix: str = "net", part: bool = False, cut: Cutting | None = None
 ) -> Network:
     """Return a model as a network.
 

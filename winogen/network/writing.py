@@ -26,7 +26,7 @@ from winogen.network.bytes_writing import ByteWriter
 from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.hosts import HOSTS
-from winogen.network.pieces import Cut
+from winogen.network.pieces import Cutting
 from winogen.network.reading import Network, loaded, network, shapes_of
 from winogen.network.schedule import Schedule, schedule
 from winogen.network.suspects import first_wrong
@@ -229,7 +229,7 @@ def _differs(input_shapes: Any, written: Callable[..., _Made], target: Target, p
 
 def _cut(
     proto: Any, pieces: Any, given: Any, host: str, algorithm: str, tolerance: float | None
-) -> Cut:
+) -> Cutting:
     """How signals of a model come in pieces; raises InvalidType and InvalidValue."""
     samples = arguments.whole("pieces", pieces, 1, "None or a positive number of samples")
     for what, got, allowed in (
@@ -242,7 +242,7 @@ def _cut(
             raise InvalidValue(f"{what}: got {got!r}; allowed: {names} with pieces of signals")
     if is_quantized(Model(proto)):
         raise Unsupported(f"pieces: got {samples}; allowed: None, as the model is a quantized one")
-    return Cut.of(proto, samples, shapes_of(given))
+    return Cutting.of(proto, samples, shapes_of(given))
 
 
 class _Made(NamedTuple):
@@ -260,7 +260,7 @@ def _written(
     floats: dict[str, Any],
     flash_limit: int | None,
     command: str,
-    cut: Cut | None,
+    cut: Cutting | None,
     target: Target,
     model: Model,
 ) -> _Made:
