@@ -69,10 +69,10 @@ def test_behind_the_fastest_come_all_that_are_smaller():
 
 @pytest.mark.parametrize("lacks", (("NHWC",), ("NCHW",), ("NHWC", "NCHW")))
 def test_a_layout_without_kernels_is_not_chosen(lacks, monkeypatch):
-    def at_hand(problem, settings):
+    def at_hand(problem, *rest):
         if problem.layer.layout in lacks:
             raise CompilerNotFound(f"no kernel for {problem.layer.layout}")
-        return ways_of(problem, settings)
+        return ways_of(problem, *rest)
 
     monkeypatch.setattr(planning, "ways_of", at_hand)
     one = segment(None)

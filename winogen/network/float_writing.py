@@ -252,7 +252,8 @@ class FloatWriter:
         """What puts the last samples of the pieces before those of this one, signal by signal."""
         pieces = self.read.pieces
         assert pieces is not None
-        sizes = channels, samples, _ = step.input.channels, samples, step.shape[-1]
+        channels = step.input.channels
+        sizes = channels, samples, step.shape[-1]
         for image in range(step.shape[0]):
             begin = pieces.places[step.key] + image * channels * samples
             ends = (self._at(place, image=image) for place in (step.input, step.output))
