@@ -17,11 +17,10 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cache_misses import counted_of
-from layer_calls import program
-
 from winogen.columns import aligned
 from winogen.toolchain import find_compiler
+from winogen_lab.bench.cachegrind import counted_of
+from winogen_lab.bench.layer_calls import program
 
 LAYERS = ((56, 64), (14, 256))  # pixels a side, channels and filters
 ALGORITHMS = ("mcmr", "winograd2d")

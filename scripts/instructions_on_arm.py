@@ -20,18 +20,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
 from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from layer_calls import SCRIPTS, program
-
 from winogen.codegen.transforms import load
 from winogen.columns import aligned
+from winogen_lab.bench.layer_calls import FOLDER, program
+
+SCRIPTS = Path(__file__).resolve().parent
 
 _COMPILER = "aarch64-linux-gnu-gcc"
 _LIBRARIES = "/usr/aarch64-linux-gnu"  # of C, for that CPU
@@ -130,7 +128,7 @@ def by_xnnpack(root: str, size: int, channels: int, filters: int) -> int:
             path,
             f"-I{root}/include",
         ]
-        command += [f"-I{SCRIPTS}", *(f"-D{name}={count}" for name, count in sizes.items())]
+        command += [f"-I{FOLDER}", *(f"-D{name}={count}" for name, count in sizes.items())]
         command += [*(f"-L{one}" for one in libraries), "-lXNNPACK", "-lpthreadpool", "-lcpuinfo"]
         subprocess.run([*command, "-Wl,--allow-shlib-undefined", "-lm"], check=True)
         found = ":".join(libraries)

@@ -3,7 +3,6 @@
 import importlib
 import os
 import shutil
-import subprocess
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -94,7 +93,7 @@ def pytest_sessionfinish(session):
 @pytest.fixture(scope="session")
 def seed(pytestconfig):
     """A number that changes with the files that were committed, for tests that draw their cases."""
-    return int(source_digest(pytestconfig.rootpath), 16)
+    return int(choice.source_digest(pytestconfig.rootpath), 16)
 
 
 @pytest.fixture
@@ -105,13 +104,3 @@ def on_m4(monkeypatch):
     if missing := [tool for tool in board.TOOLS if shutil.which(tool) is None]:
         pytest.skip(f"needs {' and '.join(missing)}")
     return importlib.import_module
-
-
-def source_digest(folder):
-    """Return git's digest of the files that were committed; "0" where git knows nothing of them."""
-    command = ["git", "-C", folder, "rev-parse", "--verify", "--quiet", "HEAD^{tree}"]
-    try:
-        found = subprocess.run(command, check=False, capture_output=True, text=True).stdout
-    except OSError:
-        found = ""
-    return found.strip() or "0"

@@ -34,6 +34,8 @@ typedef struct winogen_layer {
     int64_t groups, padding_mode, activation;
     /* Parameters of the activation. */
     double parameters[2];
+    /* The largest error that it may have; 0: the node's. */
+    double tolerance;
 } winogen_layer;
 
 /* What a quantized convolution has besides, as ONNX's QLinearConv: arrays by their numbers, -1 where

@@ -126,6 +126,24 @@ static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *de
     return NULL;
 }
 
+/* Tolerances of single layers, if there are any. */
+static OrtStatus *read_tolerances(node *n, const OrtKernelInfo *info)
+{
+    size_t size = (size_t)n->layer_count;
+    float *tolerances = calloc(size, sizeof *tolerances);
+    if (!tolerances) return failure(n, ORT_FAIL, "out of memory");
+    OrtStatus *status = unless_absent(
+        n->api, n->api->GetAttributes_float(info, "tolerances", tolerances, &size));
+    for (int64_t i = 0; !status && i < n->layer_count; i++) {
+        n->layers[i].tolerance = tolerances[i];
+        if (!(tolerances[i] >= 0 && tolerances[i] < 1))
+            status = failure(n, ORT_INVALID_ARGUMENT,
+                             "tolerances: got a number out of range; allowed: 0 to 1");
+    }
+    free(tolerances);
+    return status;
+}
+
 static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
 {
     int64_t *layers, *channels = NULL, *deep = NULL;
@@ -153,6 +171,7 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
     if (!status) status = read_text(n, info, "activations", &activations, &length);
     if (!status) status = fill_segment(n, layers, depths ? deep : NULL, activations, channels,
                               parameters);
+    if (!status) status = read_tolerances(n, info);
     free(layers);
     free(deep);
     free(activations);

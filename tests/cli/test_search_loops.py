@@ -21,6 +21,42 @@ def test_counts(winogen):
     assert few == "240 nests\n" and whole > 10**9  # two register blocks, 5! orders
 
 
+CONFIG = """
+input = [1, 4, 6, 7]
+weight = "3,4,3,3"
+layout = "NHWC"
+padding = 1
+count = true
+
+[ranges]
+strategy = ["filters-c"]
+prefetch = [""]
+block_H = ["None", 3]
+"""
+
+
+def test_options_from_a_file(winogen, refused, tmp_path):
+    path = tmp_path / "layer.toml"
+    path.write_text(CONFIG)
+    typed = (*LAYER, "--padding", 1, "--count", "--range", "strategy=filters-c")
+    typed += ("--range", "prefetch=")
+    three = winogen(*typed, "--range", "block_H=None,3").stdout
+    assert winogen("lab", "search-loops", "--config", path).stdout == three
+    none = winogen(*typed, "--range", "block_H=None").stdout
+    ranges = [word for one in ("strategy=filters-c", "prefetch=", "block_H=None")
+              for word in ("--range", one)]  # fmt: skip
+    assert winogen("lab", "search-loops", "--config", path, *ranges).stdout == none != three
+    for text, message in (
+        ("height = 3", "config: got 'height'; allowed: all-layouts, best,"),
+        ("ranges = 3", "config: got 'ranges'; allowed: "),
+        ("best = {a = 1}", "config, best: got {'a': 1}; allowed: text, a number"),
+        ("best", "which is not TOML"),
+        (CONFIG.replace("block_H", "block_Q"), "range: got 'block_Q'"),
+    ):
+        path.write_text(text)
+        assert message in refused("lab", "search-loops", "--config", path)
+
+
 @pytest.mark.thorough
 def test_prints_the_fastest_beside_direct(winogen, tmp_path):
     path = tmp_path / "nests.jsonl"

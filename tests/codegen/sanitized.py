@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conv.precompiled import intrinsics
+from codegen.precompiled import intrinsics
 
 from winogen import resources
 from winogen.codegen.render import cdef, render

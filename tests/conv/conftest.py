@@ -2,12 +2,8 @@
 
 import os
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 
 import pytest
-from conv.precompiled import intrinsics
-from filelock import FileLock
 from kept.folders import LIMIT, kept
 
 
@@ -22,31 +18,8 @@ def compiling_quickly():
             patch.setenv("WINOGEN_CACHE", str(kept("kernels")))
             if "WINOGEN_CACHE_LIMIT" not in os.environ:
                 patch.setenv("WINOGEN_CACHE_LIMIT", LIMIT)
-        headers = _precompiled(kept("headers"))
-        patch.setattr(stock, "FLAGS", (*flags, "-Og", *headers))
+        patch.setattr(stock, "FLAGS", (*flags, "-Og"))
         yield patch, flags
-
-
-@cache
-def _precompiled(folder: Path) -> tuple[str, ...]:
-    """Flags that have gcc read its header of intrinsics once, for every target of this CPU.
-
-    Kernels with narrow numbers are compiled with flags of their own.
-    """
-    from winogen.errors import BuildError
-    from winogen.records import FILTER_TYPES
-    from winogen.toolchain import host_targets
-    from winogen.toolchain.compiler import flags_for
-
-    plain, words = host_targets(), ()
-    targets = [one.storing(*numbers) for one in plain for numbers in ((), *zip(FILTER_TYPES))]
-    try:
-        with FileLock(folder / "lock"):
-            for flags in dict.fromkeys(map(flags_for, targets)):
-                words = intrinsics(folder, (*flags, "-Og"))
-    except BuildError:
-        return ()
-    return words
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -63,9 +63,10 @@ def auto_case(seed, index):
 
 
 # 2,000 of each kind take a minute or two; in pieces, for several workers.
+DRAWS = [pytest.mark.thorough, pytest.mark.draws]
 PROBLEMS = [
     range(40),
-    *(pytest.param(range(at, at + 490), marks=pytest.mark.thorough) for at in range(40, 2000, 490)),
+    *(pytest.param(range(at, at + 490), marks=DRAWS) for at in range(40, 2000, 490)),
 ]
 
 

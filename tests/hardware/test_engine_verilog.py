@@ -293,10 +293,7 @@ def test_yosys_maps_an_engine_to_gates(tmp_path, rounded):
 @pytest.mark.parametrize(
     ("engine", "shape", "rounded"),
     [
-        ((8, 4, 8, 1), HEADLINE, False),
         ((8, 4, 8, 1), HEADLINE, True),
-        ((4, 4, 4, 1), LayerShape(6, 14, 14, 10, 3, 1), False),
-        ((4, 4, 4, 2), LayerShape(9, 11, 13, 7, 3, 1), True),
         ((4, 6, 4, 1), LayerShape(9, 15, 18, 9, 3, 1), False),
         ((4, 4, 4, 2), LayerShape(9, 11, 13, 7, 1, 0), True),
     ],

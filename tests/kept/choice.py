@@ -12,6 +12,7 @@ HELP = {
     "--unnamed-isa": "only tests that name no instruction set: WINOGEN_ISA changes no others",
     "--each-value": "of a test's cases as few as have every value of each parameter",
     "--first-case": "of each test's cases the first one",
+    "--one-draw-of": "of tests marked `draws` each N-th case alone, other ones after each commit",
     "--not-yet": "only tests that have not passed since the file PASSED was begun",
 }
 
@@ -20,6 +21,7 @@ def add_options(parser):
     """Options of this project's tests."""
     for name in ("--unnamed-isa", "--each-value", "--first-case"):
         parser.addoption(name, action="store_true", help=HELP[name])
+    parser.addoption("--one-draw-of", metavar="N", type=int, help=HELP["--one-draw-of"])
     parser.addoption("--not-yet", metavar="PASSED", help=HELP["--not-yet"])
 
 
@@ -31,6 +33,8 @@ def chosen(config, items):
         items = list({_function(item): item for item in reversed(items)}.values())[::-1]
     if config.getoption("--each-value"):
         items = each_value(items)
+    if number := config.getoption("--one-draw-of"):
+        items = one_draw(items, number, int(source_digest(config.rootpath), 16))
     if path := config.getoption("--not-yet"):
         passed = set(Path(path).read_text("utf-8").splitlines()) if Path(path).exists() else set()
         items = [item for item in items if item.nodeid not in passed]
@@ -67,6 +71,29 @@ def each_value(items):
             found.append(item)
         seen |= values
     return found
+
+
+def one_draw(items, number, turn):
+    """Return the items; of the draws of a test those of this ``turn``, at least one."""
+    places, found = {}, []
+    for item in items:
+        if item.get_closest_marker("draws"):
+            place = places[_function(item)] = places.get(_function(item), -1) + 1
+            every = sum(_function(other) == _function(item) for other in items)
+            if place % min(number, every) != turn % min(number, every):
+                continue
+        found.append(item)
+    return found
+
+
+def source_digest(folder):
+    """Return git's digest of the files that were committed; "0" where git knows nothing of them."""
+    command = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD^{tree}"]
+    try:
+        found = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    except OSError:
+        found = ""
+    return found.strip() or "0"
 
 
 def is_late():

@@ -6,9 +6,10 @@ import pytest
 from kept import choice
 
 
-def item(name, **params):
+def item(name, *marks, **params):
     callspec = {"callspec": SimpleNamespace(params=params)} if params else {}
-    return SimpleNamespace(nodeid=name, **callspec)
+    marked = lambda mark: mark if mark in marks else None
+    return SimpleNamespace(nodeid=name, get_closest_marker=marked, **callspec)
 
 
 GRID = [item(f"tests/a/test_a.py::f[{x}-{y}]", x=x, y=y) for x in range(3) for y in range(4)]
@@ -35,6 +36,19 @@ def config(tmp_path, monkeypatch):
 def test_one_case_of_each_test_is_its_first(config):
     found = choice.chosen(config(first_case=True), [*GRID, item("tests/b/test_b.py::g")])
     assert [one.nodeid for one in found] == [GRID[0].nodeid, "tests/b/test_b.py::g"]
+
+
+def test_draws_take_turns_and_nothing_else_does(monkeypatch, config):
+    draws = [item(f"tests/a/test_a.py::drawn[{i}]", "draws", i=i) for i in range(7)]
+    alone = item("tests/a/test_a.py::alone[0]", "draws", i=0)
+    turns = []
+    for turn in range(3):
+        monkeypatch.setattr(choice, "source_digest", lambda folder, turn=turn: f"{turn:x}")
+        found = choice.chosen(config(one_draw_of=3), [*GRID, *draws, alone])
+        assert found[: len(GRID)] == GRID and found[-1] == alone
+        turns.append(found[len(GRID) : -1])
+    assert sorted(map(len, turns)) == [2, 2, 3]
+    assert {one.nodeid for turn in turns for one in turn} == {one.nodeid for one in draws}
 
 
 def test_what_passed_is_not_run_again(config, tmp_path):

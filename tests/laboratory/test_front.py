@@ -75,3 +75,18 @@ def test_the_table_and_the_picture(tmp_path):
 def test_kernels_that_are_refused():
     result = CliRunner().invoke(app, ["lab", "front", "--kernels", "12"])
     assert result.exit_code == 2 and "kernels: got 12; allowed: from 2 to 9" in result.output
+
+
+def test_growth_of_memory_over_the_tile(tmp_path):
+    """Filters of F(4x4, 3x3) are four times as many, products 2.25; 36/25 and 9 of F(2x2, 5x5)."""
+    picture = tmp_path / "growth.svg"
+    words = ["lab", "growth", "--most", "4", "--plot", str(picture)]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    rows = {line[:13].strip(): line[13:].split() for line in found.stdout.splitlines()[1:]}
+    assert rows["F(4x4, 3x3)"] == ["4", "2.25"]
+    assert rows["F(2x2, 5x5)"] == ["1.44", "9"] and rows["F(1x1, 3x3)"] == ["1", "9"]
+    drawn = picture.read_text()
+    assert "filters, two axes" in drawn and "5×5" in drawn
+    refused = CliRunner().invoke(app, ["lab", "growth", "--kernels", "16"])
+    assert refused.exit_code == 2 and "kernels: got 16" in refused.stderr

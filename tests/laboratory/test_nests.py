@@ -2,19 +2,24 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from numerics.conftest import kernel_cache  # noqa: F401 - compiled nests outlive the run
 
-from winogen.errors import InvalidValue
+from winogen.conv.standalone import standalone
+from winogen.errors import InvalidValue, Unsupported, WinogenError
+from winogen.records import TARGETS
 from winogen.tasks import Executor, Results
-from winogen.toolchain import host_target
+from winogen.toolchain import find_compiler, host_target
 from winogen.tuning.layers import BenchLayer
-from winogen_lab.loops import tasks
+from winogen_lab.bench.cachegrind import COUNTS
+from winogen_lab.loops import counting, tasks
 from winogen_lab.loops.parameters import Parameters
 from winogen_lab.loops.search import NestSearch, compare, search, workers
 from winogen_lab.loops.usual import usual
@@ -68,6 +73,64 @@ def test_measures_nests_that_are_right(tmp_path):
     assert kinds.count("compile") == kinds.count("measure") == ALL
     again = search(WANTED, *executors(path, run=None))  # nothing is done twice
     assert [(one.nest, one.seconds) for one in again] == [(o.nest, o.seconds) for o in found]
+
+
+def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
+    """The search goes where misses are few, and keeps the counts with the seconds."""
+    monkeypatch.setattr(counting, "check", lambda target: None)
+
+    def run(asked):
+        done = made_up(asked)
+        if asked["task"] == "count":  # the slower a nest the fewer its misses
+            return {"counts": {**dict.fromkeys(COUNTS, 9), "D1": int(100 / done["seconds"])}}
+        return done
+
+    wanted = replace(WANTED, cost="D1")
+    path = tmp_path / "nests.jsonl"
+    found = search(wanted, *executors(path, run=run))
+    able = [one for one in found if not one.error]
+    assert len(able) >= 2 and any(one.error for one in found)
+    assert [one.counts["D1"] for one in able] == [int(100 / one.seconds) for one in able]
+    assert able[0].seconds == max(one.seconds for one in able)
+    again = search(wanted, *executors(path, run=None))
+    assert [one.counts for one in again] == [one.counts for one in found]
+    with pytest.raises(InvalidValue, match="cost: got 'luck'; allowed: seconds, instructions"):
+        replace(WANTED, cost="luck")
+
+
+def test_no_count_without_what_counts(monkeypatch):
+    monkeypatch.setattr(counting.shutil, "which", lambda name: None)
+    with pytest.raises(WinogenError, match="valgrind is not on the path"):
+        replace(WANTED, cost="LL")
+    monkeypatch.setattr(counting.shutil, "which", lambda name: name)
+    with pytest.raises(Unsupported, match="isa: got avx512; allowed: avx2"):
+        replace(WANTED, cost="LL", target=TARGETS["avx512"])
+
+
+@pytest.mark.parametrize("layout", ("NHWC", "NCHW"))
+def test_a_nest_alone_calls_what_it_has(layout, tmp_path):
+    """Files of a layer have its functions, and no call of one that its options leave out."""
+    shape = (1, 4, 6, 6) if layout == "NCHW" else (1, 6, 6, 4)
+    files = standalone(shape, (4, 4, 3, 3), layout=layout, algorithm="loops", isa="generic",
+                       name="nest")  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    words = [*find_compiler().command, "-fsyntax-only", "-Werror=implicit-function-declaration"]
+    subprocess.run([*words, str(tmp_path / "nest.c")], check=True)
+
+
+@pytest.mark.thorough
+def test_a_nest_is_counted():
+    """A vector of products for each instruction of a nest, and more of what is not."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("needs valgrind")
+    layer = BenchLayer.from_dict({"name": "one", "input": [1, 16, 8, 8], "weight": [16, 16, 3, 3]})
+    target = TARGETS["generic"]
+    nest = usual(tasks.problem_of_layer(layer, "NHWC", target), target)
+    found = counting.counts_of(layer.problem("NHWC"), target, nest)
+    products = 36 * 9 * 16 * 16 // 4
+    assert products < found["instructions"] < 12 * products
+    assert 16 * 16 * 9 * 4 // 64 <= found["D1"] + 200 and found["LL"] == 0
 
 
 def task(**changed):

@@ -28,7 +28,7 @@ def test_the_set_has_the_products_of_all_others():
     # Two for which a generator with prefetching gained most and least (Keane's thesis,
     # chapter 7).
     wanted = {(56, 56, 64, 16), (14, 14, 512, 64)}
-    for name in {*layer_sets()} - {"densenet121", products.SET}:
+    for name in {*layer_sets()} - {"densenet121", "squeezenet1.0", products.SET}:
         for layer in load_layers(name):
             with suppress(InvalidValue):
                 Product.of(layer)

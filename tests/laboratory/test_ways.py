@@ -80,7 +80,7 @@ def test_ranks_and_gains_of_times():
     assert "at best 0.250 (layer 64); more than 2% faster on 2 of 4 layers" in text
     turned = list(ways.correlations(rows([(2, 0.5), (2, 1), (2, 1.5), (2, 2)])))
     assert turned == [("mcmr", "direct", 4, -1.0)]
-    assert render(found, markdown=True).count("| layer 16 | 4 |") == 3
+    assert render(found, markdown=True).count("| layer 16 | 4 |") == 4
 
 
 def test_equal_numbers_share_their_rank():
@@ -101,6 +101,11 @@ def test_the_command_measures(tmp_path):
     (row,) = json.loads((tmp_path / "ways.json").read_text())["layers"]
     assert all(way["seconds"] > 0 for way in row["ways"].values())
     assert "ms, and its multiple of direct" in result.output
+    factors = result.output.split("factors beside im2col")[1].splitlines()[3].split()
+    assert factors[4] == "–" and factors[2] == "1.00"  # of im2col, and of direct in theory
+    theory, taken = row["ways"]["im2col"], row["ways"]["mcmr"]
+    assert float(factors[-2]) == pytest.approx(9 * 81 / (16 * 25), abs=0.01)
+    assert float(factors[-1]) == pytest.approx(theory["seconds"] / taken["seconds"], abs=0.01)
 
 
 @pytest.mark.parametrize("words, message", [

@@ -361,7 +361,7 @@ def test_errors_are_put_where_new_nodes_are(library):
     _, model = two_segments([1, 4, 16, 16])
     model = Model(model)
     values = {name: np.full((1, 4, 16, 16), 8, np.float32) for name in ("v1", "v4")}
-    proto, names = whole._disturbed(model, values)
+    proto, names = whole.disturbed(model, values)
     onnx.checker.check_model(proto, full_check=True)
     assert [v.name for v in proto.graph.input] == ["x", *names.values()]
     assert [n.op_type for n in proto.graph.node].count("Add") == 3

@@ -3,7 +3,7 @@
 import pytest
 
 from winogen.errors import CompileFailed
-from winogen.toolchain import host_target, load, loader, on_compile
+from winogen.toolchain import host_target, jobs, load, on_compile
 from winogen.toolchain.loader import Build
 from winogen.toolchain.pruning import prune
 
@@ -77,7 +77,7 @@ def test_a_cache_that_is_emptied_during_a_build_makes_the_part_anew(cache, monke
             left.append(path.exists())
         return path
 
-    part, left = loader._part, []
-    monkeypatch.setattr(loader, "_part", emptied)
+    part, left = jobs._part, []
+    monkeypatch.setattr(jobs, "_part", emptied)
     assert load(*library(7), parts=parts).lib.f(10) == 27
     assert left == [False] and not list(cache.glob("failed/*"))

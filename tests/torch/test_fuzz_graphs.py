@@ -16,7 +16,8 @@ from winogen.graph.planning import Outlines  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import deciding  # noqa: E402
 
-PIECES = [(0, 4), *(pytest.param(i, i + 10, marks=pytest.mark.thorough) for i in (4, 14))]
+DRAWS = [pytest.mark.thorough, pytest.mark.draws]
+PIECES = [(0, 4), *(pytest.param(i, i + 5, marks=DRAWS) for i in range(4, 24, 5))]
 
 
 @pytest.mark.parametrize("begin, end", PIECES)

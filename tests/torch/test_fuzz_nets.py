@@ -13,7 +13,8 @@ from winogen.torch.report import Report  # noqa: E402
 SEED = 20261122
 
 # Each net takes seconds; short pieces keep all processes of a run busy to its end.
-PIECES = [(0, 4), *(pytest.param(i, i + 11, marks=pytest.mark.thorough) for i in range(4, 70, 11))]
+DRAWS = [pytest.mark.thorough, pytest.mark.draws]
+PIECES = [(0, 4), *(pytest.param(i, i + 11, marks=DRAWS) for i in range(4, 70, 11))]
 
 
 @pytest.mark.parametrize("begin, end", PIECES)

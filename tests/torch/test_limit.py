@@ -103,6 +103,19 @@ def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, 
     assert asked == [2e-6, None]
 
 
+def test_where_calls_take_long_the_error_at_the_output_is_that_of_a_smaller_input(made, now, timed):
+    class Slow(nn.Sequential):
+        def forward(self, x):
+            now[0] += 0.6
+            return super().forward(x)
+
+    x = torch.randn(1, 16, 96, 96)
+    errors = [report(optimize(Slow(*made[0]), x, seconds=s)).errors for s in (11.9, 1e6)]
+    assert [one.case for one in errors] == ["other content of 49x50 pixels, channels last", ""]
+    assert "float64, on other content of 49x50" in errors[0].text("torch")
+    assert 0 < errors[0].ours_l2 < 1e-5 and 0.1 < errors[0].theirs_l2 / errors[1].theirs_l2 < 10
+
+
 def test_too_small_a_prediction_leaves_the_model_to_torch(made, now, timed, monkeypatch):
     monkeypatch.setattr(decide, "_RELIABLE", 1e9)
     fast = optimize(*made[:2], seconds=0)

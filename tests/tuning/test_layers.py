@@ -14,6 +14,7 @@ COUNTS = {
     "inception-v3": 43,
     "googlenet": 49,
     "squeezenet": 18,
+    "squeezenet1.0": 22,
     "mobilenet-v2": 30,
     "densenet121": 66,
     "few-filters": 12,

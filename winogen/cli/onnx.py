@@ -36,6 +36,11 @@ def optimize(
     model: Path = typer.Argument(metavar="MODEL", help="An ONNX file."),
     output: Path = typer.Option(..., "--output", "-o", help="File to write."),
     tolerance: float = _TOLERANCE,
+    output_tolerance: float = typer.Option(
+        None,
+        help="Error that suffices at the output, as 1e-4: |y - y64| / |y64| against float64. Each "
+        "layer gets its own share.",
+    ),
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
     ),
@@ -57,6 +62,7 @@ def optimize(
         threads=threads,
         input_shapes=shapes_of(input),
         seconds=seconds,
+        output_tolerance=output_tolerance,
     )
     path = save(result.model, output)
     if as_json:

@@ -31,6 +31,7 @@ class Errors:
     theirs: float  # of the framework
     ours_l2: float
     theirs_l2: float
+    case: str = ""  # the input, where it is not the example
 
     @property
     def is_small(self) -> bool:
@@ -39,8 +40,9 @@ class Errors:
 
     def text(self, framework: str) -> str:
         """Return a line of a report."""
+        on = f", on {self.case}" if self.case else ""
         return (
-            f"error at the output against float64: {self.ours:.1e} of the largest value "
+            f"error at the output against float64{on}: {self.ours:.1e} of the largest value "
             f"({framework} {self.theirs:.1e}); L2 {self.ours_l2:.1e} "
             f"({framework} {self.theirs_l2:.1e})"
         )

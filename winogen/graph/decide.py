@@ -14,10 +14,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from winogen.graph import ceilings
+from winogen.graph import ceilings, promise
 from winogen.graph.ceilings import Errors, accurate
 from winogen.graph.later import waiting
 from winogen.graph.measured import Memory, digest
+from winogen.graph.promise import Promise
+from winogen.graph.spending import Spending
 from winogen.progress import counting, working
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import exhausted, limit
@@ -26,11 +28,11 @@ from winogen.testing import is_every_layer
 # Why the framework computes a layer, or all of a model.
 LATE = "no time was left to compile its kernel"
 WHOLE = "{} is faster in the whole model"
+INACCURATE = "the error at its output would be above output_tolerance"
 PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
 # Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
 _RELIABLE = 1.2
-# Runs of a model that a comparison with float64 takes, about, and the measuring of wholes.
-_DOUBLE, _WHOLES = 5.0, 5.0
+_WHOLES = 5.0  # runs of a model that the measuring of wholes takes, about
 # The ceiling of errors where no time is left to see the error at the output.
 _CAREFUL = 1
 
@@ -55,6 +57,7 @@ class DraftRequest(NamedTuple):
     ceiling: int  # a number of `winogen.graph.ceilings.CEILINGS`
     refused: Mapping[str, str]  # parts that computed something else -> why
     slower: Sequence[tuple[TimedPart, Times]] = ()  # that the framework computes faster
+    spending: Spending | None = None  # tolerances of layers; None: they are not chosen one by one
 
 
 class Replacement:
@@ -85,6 +88,7 @@ class Draft(Generic[M]):
     left: str = ""  # why the framework computes all of it
     reason: str = ""  # why it must not be used
     facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
+    promise: Promise | None = None  # of the error at the output, if one was asked for
 
     @property
     def has_lost(self) -> bool:
@@ -113,8 +117,10 @@ class Adapter(ABC, Generic[M]):
     name: str  # of the framework
     seconds: float  # of a run of the model
     proof = 4.0  # runs of a model that are never left out: those that compare it
+    double = 5.0  # runs of a model that a comparison with float64 takes, about
     is_careful: bool  # whether the error at the output decides how accurate layers are
     needs_whole = False  # whether the whole is measured, whatever time is left
+    output_tolerance: float | None = None  # what is promised of the error at the output
 
     @abstractmethod
     def replace(self, way: DraftRequest) -> M:
@@ -134,6 +140,14 @@ class Adapter(ABC, Generic[M]):
     @abstractmethod
     def run_exactly(self, draft: Draft[M]) -> Errors | None:
         """Return the errors at the output against float64, None where nobody knows them."""
+
+    def spend(self, budget: float) -> Spending:
+        """Return the tolerances of layers that keep a predicted error at the output."""
+        raise NotImplementedError
+
+    def promise(self, draft: Draft[M]) -> Promise | None:
+        """Measure the error at the output on several inputs; None where nobody knows it."""
+        raise NotImplementedError
 
     @abstractmethod
     def describe(self, draft: Draft[M], layers: Mapping[str, Times]) -> Any:
@@ -217,11 +231,12 @@ class Decider(Generic[M]):
         if uncut in self._wrong:
             return self._wrong[uncut]
         draft, times = self._accurate(uncut), self.memory.times
-        self._leave_slower(draft)
+        if not draft.left:
+            self._leave_slower(draft)
         if self._is_known and not self._kept(draft).items() <= self._facts.items():
             self._is_known = False  # another one was proven
             raise _Refuted
-        if is_every_layer() or draft.made.is_empty:
+        if is_every_layer() or draft.made.is_empty or draft.left:
             return draft
         key = digest("whole", draft.made.key)
         if key not in times:
@@ -245,6 +260,8 @@ class Decider(Generic[M]):
     def _accurate(self, uncut: bool) -> Draft[M]:
         """Return a draft whose error at the output is small enough, if that of any is."""
         adapter = self.adapter
+        if adapter.output_tolerance is not None:
+            return self._promised(uncut, adapter.output_tolerance)
 
         def made(ceiling: int) -> Draft[M]:
             way = DraftRequest(uncut, ceiling, dict(self._refused))
@@ -254,9 +271,9 @@ class Decider(Generic[M]):
             draft, errors = made(int(self._facts["ceiling"])), json.loads(self._facts["errors"])
             draft.errors = Errors(*errors) if errors else None
             return draft
-        if adapter.is_careful and not self._has_time(_DOUBLE):
+        if adapter.is_careful and not self._has_time(adapter.double):
             return made(_CAREFUL)
-        self._reserve(_DOUBLE)
+        self._reserve(adapter.double)
         tried: set[str] = set()
         largest = math.inf
 
@@ -276,9 +293,44 @@ class Decider(Generic[M]):
 
         return accurate(under, lambda draft: draft.errors, adapter.is_careful)
 
+    def _promised(self, uncut: bool, asked: float) -> Draft[M]:
+        """Return the fastest draft that keeps what is promised of the error at the output."""
+        adapter, tried = self.adapter, set[str]()
+
+        def under(spending: Spending) -> Draft[M]:
+            way = DraftRequest(uncut, 0, dict(self._refused), spending=spending)
+            return Draft(adapter.replace(way), way)
+
+        def made(budget: float) -> Draft[M] | None:
+            # Where its kernels lacked, all that the first has cost would be in vain.
+            with limit().granted() if tried else nullcontext():
+                draft = under(adapter.spend(budget))
+            is_new = draft.made.key not in tried
+            tried.add(draft.made.key)
+            return draft if is_new else None
+
+        def seen(draft: Draft[M]) -> Promise | None:
+            self._see_errors(draft)
+            return draft.promise
+
+        if self._is_known:
+            draft = under(Spending.read(self._facts["spending"]))
+            draft.promise = Promise.read(self._facts["promise"])
+            errors = json.loads(self._facts["errors"])
+            draft.errors = Errors(*errors) if errors else None
+            return draft
+        self._reserve(self.adapter.double)
+        draft, holds = promise.kept(asked, made, seen, limit().allows)
+        if not holds and draft.promise:
+            promise.check_framework(draft.promise, adapter.name)
+            draft.left = INACCURATE
+        return draft
+
     def _see_errors(self, draft: Draft[M]) -> None:
         with working("comparing with float64"):
             draft.errors = self.adapter.run_exactly(draft)
+            if draft.way.spending:
+                draft.promise = self.adapter.promise(draft)
 
     def _leave_slower(self, draft: Draft[M]) -> None:
         """Leave to the framework what it computes faster.
@@ -293,6 +345,8 @@ class Decider(Generic[M]):
             draft.made = self.adapter.replace(draft.way)
         if draft.way.slower and draft.errors and not self._is_known:
             self._see_errors(draft)
+            if draft.promise and not draft.promise.holds:  # the framework's layers are no better
+                draft.left = draft.left or INACCURATE
 
     def _slower(self, draft: Draft[M]) -> list[tuple[TimedPart, Times]]:
         """The parts that are slower than the framework's, all that come first measured.
@@ -337,10 +391,14 @@ class Decider(Generic[M]):
                 "errors": json.dumps(draft.errors and astuple(draft.errors)),
                 "refused": json.dumps(self._refused),
             }
+            if draft.promise:
+                draft.facts = {**draft.facts, "promise": draft.promise.text()}
         return draft.facts
 
     def _kept(self, draft: Draft[M]) -> dict[str, str]:
-        return {"ceiling": str(draft.way.ceiling), **self.adapter.keep(draft)}
+        spending = draft.way.spending
+        spent = {"spending": spending.text()} if spending else {}
+        return {"ceiling": str(draft.way.ceiling), **spent, **self.adapter.keep(draft)}
 
 
 def measure(

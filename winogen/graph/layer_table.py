@@ -32,6 +32,8 @@ class Line(NamedTuple):
     theirs: float | None = None  # measured of the framework, for the same
     error: float | None = None  # predicted, of the largest output
     note: str = ""  # a sentence that stands once below the table
+    tolerance: float | None = None  # of the layer alone; None of all: no column has them
+    share: float | None = None  # of the squared error at the network's output
 
     @property
     def is_disturbed(self) -> bool:
@@ -54,6 +56,9 @@ def table(lines: Sequence[Line], framework: str, predicted: bool = False) -> lis
     notes = list(dict.fromkeys(line.note for line in lines if line.note))
     head = ["layer", "computes", "runs", "predicted", "ms", framework, "gain", "error"]
     rows = [head, *(_cells(line, notes) for line in lines)]
+    if any(line.tolerance is not None for line in lines):
+        spent = (["tolerance", "of output"], *map(_spent, lines))
+        rows = [[*row, *more] for row, more in zip(rows, spent)]
     if not predicted:
         rows = [[*row[:3], *row[4:]] for row in rows]
     made = aligned(fitted(filled(rows), 2), left=3)
@@ -80,6 +85,11 @@ def _cells(line: Line, notes: Sequence[str]) -> list[str]:
     ]
 
 
+def _spent(line: Line) -> list[str]:
+    tolerance = "" if line.tolerance is None else f"{line.tolerance:.1e}"
+    return [tolerance, "" if line.share is None else f"{line.share:.0%}"]
+
+
 def _legend(lines: Sequence[Line], notes: Sequence[str], predicted: bool) -> list[str]:
     made = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
     if any(line.is_predicted for line in lines):
@@ -91,6 +101,8 @@ def _legend(lines: Sequence[Line], notes: Sequence[str], predicted: bool) -> lis
         )
     if any(line.measured is not None for line in lines):
         made.append("ms: the least of several calls of the layer alone, both sides in turns")
+    if any(line.tolerance is not None for line in lines):
+        made.append("of output: part of the squared error at the output, predicted from gains")
     if predicted:
         made.append("predicted: milliseconds on an idle machine")
     return [part for text in made for part in wrapped(text)]

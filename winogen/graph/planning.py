@@ -200,6 +200,12 @@ class Outlines:
         ]
 
     @property
+    def layers(self) -> list[tuple[str, Problem]]:
+        """The convolutions that have filters of their own: what they make, problems, folded."""
+        found = ((o.steps[i].key, o.problems[i]) for o, i in self._limited)
+        return [(key, problem) for key, problem in found if problem is not None]
+
+    @property
     def least_packed_bytes(self) -> int:
         """Bytes of all packed filters, each by the way that needs least of them."""
         every = (outline.options[number] for outline, number in self._limited)
@@ -240,8 +246,10 @@ class _Outline:
         ]
         before = {step.output.buffer: step.op.samples_before for step in self.steps}
         self.options = [
-            () if problem is None else ways_of(problem, settings, before.get(step.input.buffer, 0))
-            for step, problem in zip(self.steps, self.problems)
+            ()
+            if problem is None
+            else ways_of(problem, settings.of(step.key), before.get(step.input.buffer, 0))
+            for problem, step in zip(self.problems, self.steps)
         ]
         self.choices = [
             Choice(ways, 0.0 if ways else self._seconds(step))
@@ -300,14 +308,7 @@ def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way,
     ``before``: of its samples, those of pieces before, where the layer itself has padding.
     """
     give_way()
-    request = Request.of(
-        problem.layer,
-        algorithm=settings.algorithm,
-        threads=settings.threads,
-        tolerance=settings.tolerance,
-        workspace_limit=settings.workspace_limit,
-        filter_dtype=settings.filter_dtype,
-    )
+    request = request_of(problem, settings)
     target, most = settings.target, settings.most_error
     if settings.pieces:
         return (way_of_piece(problem, before, request, target, settings.machine),)
@@ -318,6 +319,18 @@ def ways_of(problem: Problem, settings: Settings, before: int = 0) -> tuple[Way,
             if most is None or error_of(problem, found[0].candidate, target) <= most:
                 return found
     return options()
+
+
+def request_of(problem: Problem, settings: Settings) -> Request:
+    """Return what is asked for of the problem of a step."""
+    return Request.of(
+        problem.layer,
+        algorithm=settings.algorithm,
+        threads=settings.threads,
+        tolerance=settings.tolerance,
+        workspace_limit=settings.workspace_limit,
+        filter_dtype=settings.filter_dtype,
+    )
 
 
 def bytes_of(op: QConv, settings: Settings) -> QConv2d:

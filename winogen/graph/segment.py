@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakValueDictionary
@@ -39,7 +39,7 @@ class Segment:
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
     ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
     little as they can. A layer whose predicted error is above ``most_error`` is computed more
-    carefully, if there is a way.
+    carefully, if there is a way. ``tolerances``: those of single layers, by what they make.
     Raises InvalidType and InvalidValue.
 
     >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
@@ -61,6 +61,7 @@ class Segment:
         algorithm: str = "auto",
         memory_limit: int | None = None,
         most_error: float | None = None,
+        tolerances: Mapping[str, float] | None = None,
     ):
         for node in graph.nodes:
             if not node.op.in_segments:
@@ -83,6 +84,8 @@ class Segment:
             "memory_limit": memory_limit,
             "most_error": most_error,
         }
+        if tolerances:
+            self._options["tolerances"] = dict(tolerances)
         self._forget()
 
     def _forget(self) -> None:
@@ -131,6 +134,7 @@ class Segment:
             most_error=options["most_error"],
             familiar=self._familiar,
             strips=self._familiar is None,  # they change no result, and finding them takes long
+            tolerances=tuple(options.get("tolerances", {}).items()),
         )
 
     def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
@@ -27,3 +27,11 @@ class Settings:
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`
     # Whether maps are pieces of signals, whose numbers have the bits of the whole: see `streaming`.
     pieces: bool = False
+    tolerances: tuple[tuple[str, float], ...] = ()  # of single layers, by what they make
+
+    def of(self, layer: str) -> Settings:
+        """Return the settings of the layer that makes this."""
+        if not self.tolerances:
+            return self
+        tolerance = dict(self.tolerances).get(layer, self.tolerance)
+        return replace(self, tolerance=tolerance, tolerances=())

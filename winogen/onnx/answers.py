@@ -59,6 +59,12 @@ class Question:
         if question.scales != ffi.NULL:
             self.scales = self._initializer_of_scales(question.scales[0])
         self.steps = [self._step(layer) for layer in layers]
+        # Those of single layers; of layers that share their filters the least.
+        self.tolerances: dict[str, float] = {}
+        for step, layer in zip(self.steps, layers):
+            if layer.tolerance:
+                least = self.tolerances.get(step.key, layer.tolerance)
+                self.tolerances[step.key] = min(least, layer.tolerance)
 
     def plan(self, settings: Settings) -> tuple[Planned, int]:
         """Return the plan of its layers, and how many steps come before those of layers.
@@ -247,6 +253,7 @@ class Answer:
             # A library packs the filters of each of its steps. Strips change no result, and to
             # find them takes long where somebody only compares.
             strips=calling is None and familiar is None and algorithm == "auto",
+            tolerances=tuple(self.question.tolerances.items()),
         )
         self.planned, self._before = self.question.plan(settings)
 

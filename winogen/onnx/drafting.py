@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from winogen.errors import Unsupported
 from winogen.graph import ceilings, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.decide import (
@@ -20,8 +21,11 @@ from winogen.graph.decide import (
     TimedPart,
 )
 from winogen.graph.measured import Memory
+from winogen.graph.promise import Promise
+from winogen.graph.spending import Spending, cheapest
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
+from winogen.onnx.promising import Unseen, gains_of, settings_of, sized_parts
 from winogen.onnx.proof import Verdict, compare
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import parts_of
@@ -29,6 +33,17 @@ from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
+
+
+class Spent(NamedTuple):
+    """What a layer may spend of the error at the output."""
+
+    tolerance: float
+    share: float | None  # of the squared error at the output, as predicted
+
+    def __str__(self) -> str:
+        share = "" if self.share is None else f", {self.share:.0%} of the squared error"
+        return f"tolerance {self.tolerance:.1e}{share}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,8 @@ class Rewritten:
     unmeasured: str = ""  # why there are no times
     errors: Errors | None = None  # at the output; None: they are not known
     ceiling: int = 0  # which of `winogen.graph.ceilings.CEILINGS` that takes
+    promise: Promise | None = None  # of the error at the output, where one was asked for
+    spent: Mapping[str, Spent] = field(default_factory=dict)  # of each layer, where one was
 
     @property
     def gain(self) -> float:
@@ -81,6 +98,8 @@ class Rewritten:
         elif self.unmeasured and not self.is_original:
             lines.append(f"  not measured: {self.unmeasured}")
         lines += [f"  {self.errors.text('onnxruntime')}"] if self.errors else []
+        lines += [f"  {self.promise.line('onnxruntime')}"] if self.promise else []
+        lines += [f"    {name}: {spent}" for name, spent in self.spent.items()]
         lines += [f"  {self.verdict}"] if self.verdict else []
         lines += [f"  {late(self.predicted)}"] if self.predicted else []
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
@@ -107,12 +126,13 @@ class RewrittenNodes(Replacement):
         settings: Mapping[str, Any],
         excluded: Mapping[str, str],
         measuring: Measuring | None,
+        tolerances: Mapping[str, float] | None = None,
     ):
         self.model, self.measuring = model, measuring
         reading = read(model, excluded)
         self.refusals = reading.refusals
         self.graph = simplify(reading.graph)
-        self._new_writer = partial(Writer, model, reading, settings, excluded)
+        self._new_writer = partial(Writer, model, reading, settings, excluded, tolerances)
         self.writer = writer = self._new_writer()
         self.proto = writer.write(self.graph)
         self.is_empty = not writer.segments and not writer.quantized
@@ -173,18 +193,28 @@ class Onnxruntime(Adapter[RewrittenNodes]):
 
     name, needs_whole = "onnxruntime", True
 
-    def __init__(self, model: Model, tolerance: float | None, threads: int | None):
-        self.model, self._settings = model, {"tolerance": tolerance, "threads": threads}
+    def __init__(
+        self,
+        model: Model,
+        tolerance: float | None,
+        threads: int | None,
+        output_tolerance: float | None = None,
+    ):
+        self.model = model
+        self._settings: dict[str, Any] = {"tolerance": tolerance, "threads": threads}
+        self.output_tolerance = output_tolerance
         self.measuring: Measuring | None = None
         self._unmeasured = ""
         try:
-            self.measuring = Measuring(model, threads, tolerance)
+            self.measuring = Measuring(model, threads, tolerance, output_tolerance)
         except Unmeasured as reason:
             self._unmeasured = str(reason)
         self.is_careful = self.measuring is not None and tolerance is None
         self._late: dict[tuple[bool, int], dict[str, str]] = {}
         self._given_back: list[str] = []
         self._verdict: Verdict | None = None
+        self._gains: dict[str, float] | None = None
+        self._cases: Unseen | None = None
 
     def rewritten(self) -> Rewritten:
         """Return the fastest model that computes what the original does."""
@@ -209,7 +239,8 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         while True:
             with working("reading the model"):
                 why = excluded | dict.fromkeys(late, LATE)
-                made = RewrittenNodes(self.model, settings, why, self.measuring)
+                own = way.spending.tolerances if way.spending else None
+                made = RewrittenNodes(self.model, settings, why, self.measuring, own)
             with working("compiling kernels"):
                 found = made.late()
             if not found:
@@ -244,6 +275,46 @@ class Onnxruntime(Adapter[RewrittenNodes]):
             return None
         return measuring.reference.errors(measuring.running(made.proto))
 
+    def spend(self, budget: float) -> Spending:
+        """Return the tolerances of layers for an error at the output, by gains on random inputs."""
+        if self.measuring is None:
+            raise Unsupported(
+                f"output_tolerance: got {self.output_tolerance:g}; allowed: None where nothing can "
+                f"be measured ({self._unmeasured})"
+            )
+        model = self.measuring.model
+        reading = read(model)
+        graph = simplify(reading.graph)
+        if self._gains is None:
+            names = [node.output for node in graph.convolutions]
+            with working("measuring what errors of layers become"):
+                self._gains = gains_of(model, names, self.measuring.feed)
+        parts = sized_parts(model, reading, graph)
+        if not any(part.convolutions for part, _ in parts):
+            return Spending({}, {}, {})
+        threads, tolerance = self._settings["threads"], self._settings["tolerance"]
+        settings = settings_of(model, reading, threads or 1, tolerance)
+        with working("planning"):
+            return cheapest(parts, settings, self._gains, budget)
+
+    def promise(self, draft: Draft[RewrittenNodes]) -> Promise | None:
+        """Measure the error at the output, of what is returned, on random inputs."""
+        measuring, spending, asked = self.measuring, draft.way.spending, self.output_tolerance
+        if measuring is None or spending is None or asked is None:
+            return None
+        if draft.left or draft.made.is_empty:
+            return self._unseen(measuring).promise(None, asked)
+        running = measuring.running(draft.made.proto)
+        computed = {name for names in draft.made.writer.within.values() for name in names}
+        errors = {name: e for name, e in spending.errors.items() if name in computed}
+        found = self._unseen(measuring)
+        return running and found.promise(running, asked, spending.predicted(errors))
+
+    def _unseen(self, measuring: Measuring) -> Unseen:
+        if self._cases is None:
+            self._cases = Unseen(measuring.model, measuring.reference)
+        return self._cases
+
     def describe(self, draft: Draft[RewrittenNodes], layers: Mapping[str, Times]) -> Rewritten:
         """Return the rewritten model, or the original."""
         made, count = draft.made, len(self.model.graph.node)
@@ -256,7 +327,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         if draft.left:
             return Rewritten(
                 self.model.proto, count, count, refusals=refusals, whole=whole, layers=layers,
-                ceiling=ceiling, given_back=given_back,
+                ceiling=ceiling, given_back=given_back, promise=draft.promise,
             )  # fmt: skip
         failed = "onnxruntime does not run the original, or not with winogen's nodes"
         missing = self._unmeasured if made.is_empty else self._unmeasured or failed
@@ -265,8 +336,21 @@ class Onnxruntime(Adapter[RewrittenNodes]):
             made.proto, count, len(made.proto.graph.node), writer.convolutions, writer.segments,
             writer.quantized, refusals, given_back, None if made.is_empty else self._verdict, whole,
             layers, self._predicted(made, layers), "" if whole else missing, draft.errors,
-            ceiling,
+            ceiling, draft.promise, self._spent(draft),
         )  # fmt: skip
+
+    def _spent(self, draft: Draft[RewrittenNodes]) -> dict[str, Spent]:
+        """What each layer that winogen computes may spend of the error at the output."""
+        spending, writer = draft.way.spending, draft.made.writer
+        if spending is None:
+            return {}
+        computed = {name for names in writer.within.values() for name in names}
+        errors = {name: e for name, e in spending.errors.items() if name in computed}
+        labels = draft.made.labels
+        return {
+            labels.get(name) or name: Spent(spending.tolerances[name], spending.share(name, errors))
+            for name in errors
+        }
 
     def keep(self, draft: Draft[RewrittenNodes]) -> Mapping[str, str]:
         """Return nothing: what is made again is compared again."""

@@ -42,7 +42,13 @@ class Measuring:
     what earlier processes found. Raises Unmeasured.
     """
 
-    def __init__(self, model: Model, threads: int | None, tolerance: float | None = None):
+    def __init__(
+        self,
+        model: Model,
+        threads: int | None,
+        tolerance: float | None = None,
+        output_tolerance: float | None = None,
+    ):
         if is_every_layer():
             raise Unmeasured("winogen computes every layer that it can")
         try:
@@ -59,7 +65,7 @@ class Measuring:
             _texts(model.proto),
             [(tensor.name, tensor.data_type, *tensor.dims) for tensor in model.graph.initializer],
             [(name, x.dtype, x.shape) for name, x in self.feed.items()],
-            (threads, tolerance),
+            (threads, tolerance, *(() if output_tolerance is None else (output_tolerance,))),
         )
         self.numbers = _numbers(model.proto)
         self._failed: set[str] = set()  # keys of parts that cannot be measured

@@ -79,7 +79,7 @@ def compare(model: Model, proto: Any, session: Any = None) -> Verdict:
 def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Verdict) -> None:
     installed = planner()  # raises BuildError
     boundary = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
-    original = _Original(model, list(boundary))
+    original = Exposed(model, list(boundary))
     whole = Whole(model, proto, installed.path, original.evaluated, session)
     ours = [_Part(model, proto, part, installed) for part in parts]
     for place, (shapes, feeds) in enumerate(_accepted(model, original)):
@@ -104,7 +104,7 @@ def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Ver
                 verdict.refuted = {name: why for one in ours for name in one.outputs}
 
 
-def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[Feed]]]:
+def _accepted(model: Model, original: Exposed) -> Iterator[tuple[Shapes, list[Feed]]]:
     """Sizes that the original accepts, with two sets of numbers for the first, one for others."""
     refusal = "it has no sizes"
     for shapes in first_sizes(model):
@@ -151,7 +151,7 @@ def _bytes(model: Model, shapes: Shapes) -> int:
     return 4 * sum(map(math.prod, known))
 
 
-class _Original:
+class Exposed:
     """The original without optimizations, its values at the seams of new nodes exposed."""
 
     def __init__(self, model: Model, boundary: list[str]):

@@ -82,11 +82,26 @@ class Reference:
 
         None where nobody knows, as for `errors`.
         """
+        outputs = self.doubled(self.feed)
+        return None if outputs is None else _numbers(outputs)
+
+    def doubled(self, feed: Feed) -> list[Any] | None:
+        """Return the outputs in float64 for numbers of the same sizes; None as for `exact`."""
+        if self._double is None:
+            return None
+        wide = {n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in feed.items()}
+        try:
+            with planner().recording(algorithm="direct"):
+                outputs: list[Any] = self._double.run(None, wide)
+        except Exception:  # onnxruntime has not all operators in float64
+            return None
+        return outputs
+
+    @cached_property
+    def _double(self) -> Any:
+        """A session of the model in float64."""
         if not _computes_doubles():
             return None
-        feed = {
-            n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in self.feed.items()
-        }
         try:
             model = Model(in_double(self.model.proto), self.model.fixed)
             reading = read(model)
@@ -95,9 +110,7 @@ class Reference:
             if not convolutions or sum(map(self._products, convolutions)) > _MOST_PRODUCTS:
                 return None
             proto, installed = Writer(model, reading, {}).write(graph), planner()
-            with installed.recording(algorithm="direct"):
-                session = new_session(proto, library=installed.path, threads=self.threads)
-                return _numbers(session.run(None, feed))
+            return new_session(proto, library=installed.path, threads=self.threads)
         except Exception:  # onnxruntime has not all operators in float64
             return None
 

@@ -25,12 +25,11 @@ from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
 from winogen.onnx.padding import same
 from winogen.onnx.probes import sized
+from winogen.onnx.promising import settings_of
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import checked
-from winogen.toolchain import host_target
-from winogen.toolchain.machine import current
 from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def report(
     options: dict[str, Any] = {"tolerance": tolerance, "threads": count, "seconds": seconds}
     result = rewrite(proto, input_shapes=input_shapes, **options)
     reading = read(model)
-    settings = _settings(model, reading, count, largest)
+    settings = settings_of(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
     narrow = {node.output for node in reading.graph.nodes if node.op.quantized}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
@@ -197,14 +196,6 @@ def _of_open_sizes(model: Model, threads: int, why: str) -> Report:
         for node in simplify(reading.graph).convolutions
     )
     return Report(rows, threads, tuple(reading.refusals), unmeasured=why)
-
-
-def _settings(
-    model: Model, reading: Reading, threads: int = 1, tolerance: float | None = None
-) -> Settings:
-    """What all layers of a model have in common."""
-    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
-    return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
 
 
 def _row_of_bytes(
@@ -274,7 +265,7 @@ def convolutions(
     reading = read(model)
     if not reading.kind:
         return []
-    return [one.problem for one in _steps(model, reading, _settings(model, reading))]
+    return [one.problem for one in _steps(model, reading, settings_of(model, reading))]
 
 
 def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:

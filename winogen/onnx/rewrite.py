@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.graph.promise import checked_promise
 from winogen.onnx.drafting import Onnxruntime, Rewritten
 from winogen.onnx.loading import as_it_is, naming_damage, original, require
 from winogen.onnx.model import Model, copied
@@ -34,6 +35,7 @@ def optimize(
     tolerance: Real | None = None,
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    output_tolerance: Real | None = None,
     seconds: Real | None = 30,
 ) -> ModelProto:
     """Return a model that computes the same with winogen's convolutions where these are faster.
@@ -68,6 +70,12 @@ def optimize(
     input_shapes
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs of a rewritten model that had others, or
         open ones, then have these.
+    output_tolerance
+        The largest error of each output, |y - y64| / |y64| (L2) against the model in float64, on
+        normal random inputs and such between 0 and 1; None for no such promise. Each layer gets a
+        tolerance of its own, where an error buys most time by what it becomes at the output, as
+        measured. A layer keeps to ``tolerance`` besides, if that is given. Where winogen's layers
+        cannot keep it, the model is returned as it was, with a warning.
     seconds
         About how long kernels are compiled, layers measured and errors reduced; None for as long as
         that takes. The largest layers come first. Those not measured then run as predicted, those
@@ -81,7 +89,9 @@ def optimize(
     Raises
     ------
     InvalidType, InvalidValue
-        For an argument that is not allowed, a damaged model, and one that was optimized before.
+        For an argument that is not allowed, a damaged model, and one that was optimized before; for
+        an ``output_tolerance`` that not even onnxruntime keeps, or where errors are not known: with
+        inputs of open sizes, without onnxruntime or a compiler, or without float64.
     MissingPackage
         Without the extra `onnx`.
     OSError
@@ -89,7 +99,11 @@ def optimize(
     """
     if output is not None:
         output_path(output)  # refuses before any work
-    options: dict[str, Any] = {"tolerance": tolerance, "threads": threads}
+    options: dict[str, Any] = {
+        "tolerance": tolerance,
+        "threads": threads,
+        "output_tolerance": output_tolerance,
+    }
     result = rewrite(model_or_path, input_shapes=input_shapes, seconds=seconds, **options)
     unmeasured = result.unmeasured and not is_every_layer()
     uncompared = not (result.verdict and result.verdict.sizes)
@@ -108,6 +122,7 @@ def rewrite(
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     seconds: Real | None = None,
+    output_tolerance: Real | None = None,
 ) -> Rewritten:
     """Return what `optimize` returns, with an account of it."""
     most = checked(seconds)
@@ -115,21 +130,28 @@ def rewrite(
         tolerance = arguments.positive("tolerance", tolerance, "None or a number below 1, as 1e-6")
         if tolerance >= 1:
             raise InvalidValue(f"tolerance: got {tolerance}; allowed: None or a number below 1")
+    if output_tolerance is not None:
+        output_tolerance = checked_promise(output_tolerance)
     if threads is not None:
         threads = arguments.threads(threads)
     given = as_it_is(model_or_path)
     model = Model(original(given), input_shapes)
     check_nodes(model)
     with limited(most):
-        result = _rewritten(model, tolerance, threads)
+        result = _rewritten(model, tolerance, threads, output_tolerance)
     # As it was, functions and all.
     return replace(result, model=given) if result.is_original else result
 
 
-def _rewritten(model: Model, tolerance: float | None, threads: int | None) -> Rewritten:
+def _rewritten(
+    model: Model,
+    tolerance: float | None,
+    threads: int | None,
+    output_tolerance: float | None = None,
+) -> Rewritten:
     """Do what `rewrite` does, with checked arguments."""
     settle()
-    return Onnxruntime(model, tolerance, threads).rewritten()
+    return Onnxruntime(model, tolerance, threads, output_tolerance).rewritten()
 
 
 def save(model: Any, output: Any) -> Path:

@@ -92,7 +92,7 @@ class Whole:
         """The outputs of the original with errors in it."""
         names = [name for name in allowed if _kind(values[name])]
         if self._disturbed is None:
-            proto, self._errors = _disturbed(self.model, {name: values[name] for name in names})
+            proto, self._errors = disturbed(self.model, {name: values[name] for name in names})
             self._disturbed = (
                 evaluator(proto) if self.evaluated else new_session(proto, optimized=False)
             )
@@ -134,8 +134,8 @@ def _error(random: np.random.Generator, array: Any, limit: float) -> Any:
     return (steps * (random.random(array.shape) < limit)).astype(np.float32)
 
 
-def _disturbed(model: Model, values: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
-    """The original with an error added to each of these values, and the inputs that give them."""
+def disturbed(model: Model, values: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+    """Return the original with an error added to each of these values, and the inputs for these."""
     helper = model.onnx.helper
     proto = copied(model.proto)
     model.write_fixed(proto.graph)

@@ -33,7 +33,7 @@ class Writer:
     """Writes one model.
 
     ``settings``: attributes of every node of winogen's. ``excluded``: values that the framework
-    goes on to compute.
+    goes on to compute. ``tolerances``: those of single layers, by what they make.
     """
 
     def __init__(
@@ -42,12 +42,14 @@ class Writer:
         reading: Reading,
         settings: Mapping[str, Any],
         excluded: Collection[str] = (),
+        tolerances: Mapping[str, float] | None = None,
     ):
         self.model = model
         self.reading = reading
         self.excluded = excluded
         self.layers: list[tuple[Any, list[str]]] = []  # nodes, and what each of their layers makes
         self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
+        self.tolerances = tolerances or {}
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
         kind = reading.kind or model.onnx.TensorProto.FLOAT
@@ -183,9 +185,12 @@ class Writer:
         number: dict[Buffer, int] = {("input", i): i for i in range(len(maps_read))}
         number |= {buffer: len(inputs) + i for i, buffer in enumerate(made)}
         constants = {name: i for i, name in enumerate(inputs)}
-        deep: dict[str, Any] = {}  # what only nodes of volumes have
+        some: dict[str, Any] = {}  # what only some nodes have
         if any(len(step.shape) == 5 for step in steps):
-            deep["deep"] = [n for step in steps for n in depth_of(step)]
+            some["deep"] = [n for step in steps for n in depth_of(step)]
+        own = [self.tolerances.get(step.key, 0.0) for step in steps]
+        if any(own):
+            some["tolerances"] = own
         self._add(
             "Segment",
             list(inputs),
@@ -196,7 +201,7 @@ class Writer:
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
             parameters=[p for layer in layers for p in layer["parameters"]],
-            **deep,
+            **some,
             **(original.attributes(maps_read, list(inputs)) if original else {}),
         )
 
@@ -240,6 +245,8 @@ class Writer:
             attributes["activation"] = name
         if any(parameters):
             attributes["activation_parameters"] = parameters
+        if step.key in self.tolerances:
+            attributes["tolerance"] = self.tolerances[step.key]
         self._add("Conv", inputs, results, step.label, [step.key], **attributes)
         return True
 
@@ -301,7 +308,7 @@ class Writer:
         **values: Any,
     ) -> None:
         node = self.helper.make_node(
-            kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **values, **self.settings
+            kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **{**self.settings, **values}
         )
         self.nodes.append(node)
         self.layers.append((node, keys))

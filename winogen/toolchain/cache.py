@@ -41,6 +41,7 @@ from winogen.toolchain import trust
 
 LIBRARY, OBJECT = "kernel.so", "kernel.o"
 SOURCE, MANIFEST = "kernel.c", "manifest.json"
+HEADER = f"{SOURCE}.gch"  # where gcc looks for what it has read of the source
 MESSAGE = "message.txt"
 
 # A kernel compiles in seconds, so a building folder this old belongs to nobody.

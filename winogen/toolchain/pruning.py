@@ -20,6 +20,7 @@ from winogen import environment
 from winogen.errors import InvalidValue
 from winogen.toolchain import trust
 from winogen.toolchain.cache import (
+    HEADER,
     LIBRARY,
     MANIFEST,
     MESSAGE,
@@ -106,7 +107,14 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def _is_kernel(path: Path) -> bool:
-    return {inner.name for inner in path.iterdir()} <= {LIBRARY, OBJECT, SOURCE, MANIFEST, MESSAGE}
+    return {inner.name for inner in path.iterdir()} <= {
+        LIBRARY,
+        OBJECT,
+        HEADER,
+        SOURCE,
+        MANIFEST,
+        MESSAGE,
+    }
 
 
 def _is_text(path: Path) -> bool:

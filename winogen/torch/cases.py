@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from winogen.tasks import limit
 from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
+from winogen.torch.tracing import SizeGuard
 
 _SEED = 20
 # What is added to heights and widths, or to half of them; all but the first are for models that
@@ -27,6 +29,7 @@ _LONG = 20.0  # runs of the model, about, that all takes: longer ones leave noth
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
 PERTURBED = 1e-6  # relative to every number of an input
 _MODES = "its results with the mode of gradients"
+EXAMPLE = "the example"  # the name of its case
 # Relative errors, of the largest number, that two orders of summation explain in a result.
 ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
 
@@ -40,6 +43,11 @@ class Case:
     leaves: list[Any]
     structure: Any
     shared: Any = None  # which of the tensors and leaves have numbers in common, by their places
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers its tensors have."""
+        return sum(tensor.numel() for tensor in self.tensors)
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,11 @@ class Witness:
         """The leaves of the example whose inputs were a little off: computed where it matters."""
         return self.near()
 
+    def least(self, guard: SizeGuard | None) -> Case:
+        """Return the case of fewest numbers, of those whose sizes a trace is ``guard``-ed for."""
+        known = [one for one in self.cases if guard is None or guard.holds(one.tensors)]
+        return min(known or self.cases[:1], key=attrgetter("numbers"))
+
     def __str__(self) -> str:
         names = ", ".join(dict.fromkeys(case.name for case in self.cases))
         return f"{names}; in an earlier process on {self.earlier}" if self.earlier else names
@@ -74,7 +87,7 @@ def seen(model: nn.Module, calls: Calls) -> Witness:
         tensors = clones(calls.tensors)
         versions = [tensor._version for tensor in tensors]
         begin = limit.clock()
-        case = Case("the example", calls.tensors, *run(model, calls, tensors))
+        case = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
         seconds = limit.clock() - begin
         changes = state.changes()
         if [tensor._version for tensor in tensors] != versions:
@@ -98,13 +111,13 @@ def witnessed(
     with torch.no_grad(), restored(model) as state:
         tensors = clones(calls.tensors)
         versions = [tensor._version for tensor in tensors]
-        first = Case("the example", calls.tensors, *run(model, calls, tensors))
+        first = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
         changes = state.changes()
         if [tensor._version for tensor in tensors] != versions:
             changes.append("its arguments")
         begin = limit.clock()
         with torch.enable_grad():
-            cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+            cases = [first, Case(EXAMPLE, calls.tensors, *run(model, calls))]
         seconds = limit.clock() - begin
         rewrites = bool(state.rewritten())
     repeats = _equals(first.leaves, cases[1].leaves)
@@ -137,7 +150,7 @@ def witnessed(
             changes += [change for change in state.changes() if change not in changes]
             cases.append(Case(name, others, *made))
     # The smallest: it shows as much as the example.
-    least = min(cases[1:], key=lambda case: sum(tensor.numel() for tensor in case.tensors))
+    least = min(cases[1:], key=attrgetter("numbers"))
     with restored(model), torch.inference_mode():
         leaves, *_ = run(model, calls, clones(least.tensors))
     if not _alike(leaves, first.leaves if least is cases[1] else least.leaves):
@@ -308,6 +321,12 @@ def _channels_last(tensor: Tensor) -> Tensor:
 def _is_map(tensor: Tensor) -> bool:
     """Whether a tensor may be a map or volumes."""
     return tensor.dim() in (4, 5) and tensor.is_floating_point()
+
+
+def alike(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
+    """Return tensors of the same sizes whose numbers are about as large: normal ones."""
+    generator = torch.Generator().manual_seed(_SEED + seed)
+    return [_redrawn(tensor, generator) for tensor in tensors]
 
 
 def _redrawn(

@@ -26,6 +26,7 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.decide import LATE, TimedPart, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned, ways_of
+from winogen.graph.spending import Spending, cheapest
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting, working
 from winogen.tasks.duel import Times, duel
@@ -64,6 +65,7 @@ class Decision:
     times: dict[str, Times] = field(default_factory=dict)  # by the keys of these
     slower: Collection[str] = ()  # outputs of nodes that torch computes faster
     decided: Callable[[Collection[str]], Decision] | None = None  # see `without`
+    errors: Mapping[str, float] = field(default_factory=dict)  # predicted, where winogen computes
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -96,12 +98,14 @@ def decide(
     layout: str | None = None,
     most_error: float | None = None,
     times: dict[str, Times] | None = None,
+    spending: Spending | None = None,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
-    little as they can. ``times`` keeps what was measured, for a graph that is decided on again, by
+    little as they can. ``spending`` has tolerances of single layers.
+    ``times`` keeps what was measured, for a graph that is decided on again, by
     the digest of a layer and how it runs. Compiles the kernels that may be needed, with a progress
     bar. Nothing is measured before `Decision.measured`.
 
@@ -109,16 +113,20 @@ def decide(
     leaves no time to compile stays torch's. Most is done first for the layers that gain most.
     """
     times = {} if times is None else times
-    options = {"tolerance": tolerance, "threads": threads, "most_error": most_error}
+    options: dict[str, Any] = {
+        "tolerance": tolerance,
+        "threads": threads,
+        "most_error": most_error,
+    }
+    if spending:
+        options["tolerances"] = dict(spending.tolerances)
     pieces = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
     convolutions = [node for part in pieces for node in part.convolutions]
     if not convolutions:
         return Decision("NHWC", set(), (), options=options)
     sized = [(part, [shapes[name] for name in part.inputs]) for part in pieces]
-    settings = Segment(
-        pieces[0], tolerance=tolerance, threads=count, most_error=most_error
-    ).settings()
+    settings = Segment(pieces[0], **{**options, "threads": count}).settings()
     with working("planning"):
         if layout is None:
             outlines = faster_layout(sized, settings)
@@ -163,6 +171,7 @@ def decide(
     def decided(slower: Collection[str]) -> Decision:
         packed: dict[str, int] = {}
         allowed: dict[str, float] = {}
+        errors: dict[str, float] = {}
         excluded, rows = set(), []
         for node, key in zip(convolutions, keys):
             row = _row(node, *plans[node.output], times.get(key))
@@ -175,7 +184,11 @@ def decide(
                 row = row.left_to_torch("torch is faster")
             else:
                 packed[node.output] = row.packed_bytes
+                errors[node.output] = row.error or 0.0
             rows.append(row)
+        if spending:
+            spent_by = ((spending.tolerances.get(n), spending.share(n, errors)) for n in allowed)
+            rows = [row.spent(*spent) for row, spent in zip(rows, spent_by)]
         return Decision(
             layout,
             excluded,
@@ -195,9 +208,33 @@ def decide(
             times,
             slower,
             decided,
+            errors,
         )
 
     return decided(())
+
+
+def spend(
+    graph: Graph,
+    shapes: Mapping[str, Shape],
+    gains: Mapping[str, float],
+    budget: float,
+    *,
+    tolerance: float | None = None,
+    threads: int | None = None,
+) -> Spending:
+    """Return the tolerances of a simplified graph's convolutions: see `winogen.graph.spending`.
+
+    The layout is the one in which all these layers are predicted to be faster.
+    """
+    pieces = [piece.graph for piece in cut(graph) if piece.ours]
+    if not any(part.convolutions for part in pieces):
+        return Spending({}, {}, {})
+    sized = [(part, [shapes[name] for name in part.inputs]) for part in pieces]
+    count = threads or torch.get_num_threads()
+    settings = Segment(pieces[0], tolerance=tolerance, threads=count).settings()
+    with working("planning"):
+        return cheapest(sized, settings, gains, budget)
 
 
 def _saved(planned: Planned, number: int) -> float:
@@ -265,7 +302,7 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     names = tuple(dict.fromkeys(node.reads))
     segment = Segment(
         Graph(names, [node], node.outputs),
-        tolerance=settings.tolerance,
+        tolerance=settings.of(node.output).tolerance,
         threads=settings.threads,
         layout=settings.layout,
         memory_limit=choice.packed_bytes,
@@ -332,7 +369,8 @@ def _row(node: Node, planned: Planned, number: int, times: Times | None) -> Row:
 
 def _first(planned: Planned, number: int) -> Way:
     """What would run without a limit of memory."""
-    return ways_of(_problem(planned, number), planned.settings)[0]
+    settings = planned.settings.of(planned.steps[number].key)
+    return ways_of(_problem(planned, number), settings)[0]
 
 
 def _computes(planned: Planned, number: int) -> bool:

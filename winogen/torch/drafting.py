@@ -27,6 +27,8 @@ from winogen.graph.decide import (
 )
 from winogen.graph.fold import fold_affine
 from winogen.graph.measured import Memory, digest
+from winogen.graph.promise import Promise
+from winogen.graph.spending import Spending
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.toolchain.machine import described
@@ -38,6 +40,7 @@ from winogen.torch.code_module import CodeModule
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
+from winogen.torch.promising import Unseen, gains_of
 from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.report import Reference, Report, Row
@@ -107,11 +110,18 @@ class Torch(Adapter[Segments]):
         options: dict[str, Any],
     ):
         self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
-        self.options = options
+        self.options = {k: v for k, v in options.items() if k != "output_tolerance"}
+        self.output_tolerance = options.get("output_tolerance")
         # With memory_limit=0 there is no choice: filters are as small as they can be.
         self.is_careful = options["tolerance"] is None and options["memory_limit"] != 0
+        self._gains: dict[str, float] | None = None
+        self._promises: dict[tuple[str, str], Promise | None] = {}
         self.seconds = witness.seconds
         self.proof = _LONG_PROOF if witness.is_long else self.proof
+        # What is computed in float64, too: the example, or the smallest where calls take long.
+        example = witness.cases[0]
+        self._exact_case = witness.least(trace.guard) if witness.is_long else example
+        self.double *= self._exact_case.numbers / max(1, example.numbers)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._rivals: Rivals | None = None
         self._theirs: dict[Segments, Fast | None] = {}  # torch's best way, once it is compared
@@ -141,11 +151,13 @@ class Torch(Adapter[Segments]):
         with restored(self.model):
             if self._latest is None or self._latest[:2] != (asked, lost):
                 reading = self._read({**way.refused, **lost})
+                spending = way.spending
                 decision = decided(
                     reading,
-                    layout=self._facts.get("layout"),
+                    layout=(spending and spending.layout) or self._facts.get("layout"),
                     most_error=ceilings.CEILINGS[way.ceiling],
                     times=self.memory.times,
+                    spending=spending,
                     **self.options,
                 )
                 self._latest = asked, lost, self._made(reading, decision)
@@ -201,11 +213,39 @@ class Torch(Adapter[Segments]):
 
     def run_exactly(self, draft: Draft[Segments]) -> Errors | None:
         """Return the errors at the output, of what is returned, on the example."""
-        tested = self._optimized(draft.made.body, Report())
-        if draft.left:
-            tested = Optimized(self.model, Report(), self._kept_fast(draft))
-        with restored(self.model), tested.winogen_tested():
+        tested = self._returned(draft)
+        body, kernels = draft.made.body, draft.made.decision.kernels
+        is_example = self._exact_case is self.witness.cases[0]
+        with (
+            restored(self.model),
+            tested.winogen_tested(),
+            nullcontext() if is_example else confined(body, kernels),
+        ):
             return self._reference.errors(tested)
+
+    def spend(self, budget: float) -> Spending:
+        """Return the tolerances of layers for an error at the output, by the example's gains."""
+        with restored(self.model):
+            reading = self._read({})
+            graph = simplify(reading.graph)
+            if self._gains is None:
+                names = [node.output for node in graph.convolutions]
+                with working("measuring what errors of layers become"):
+                    self._gains = gains_of(self.trace.module, names, self.calls)
+            options = {name: self.options[name] for name in ("tolerance", "threads")}
+            return deciding.spend(graph, reading.shapes, self._gains, budget, **options)
+
+    def promise(self, draft: Draft[Segments]) -> Promise | None:
+        """Measure the error at the output, of what is returned, on the example and like inputs."""
+        assert self.output_tolerance is not None
+        key = draft.made.key, draft.left
+        if key not in self._promises:
+            tested, predicted = self._returned(draft), 0.0
+            if draft.way.spending and not draft.left:
+                predicted = draft.way.spending.predicted(draft.made.decision.errors)
+            with restored(self.model), tested.winogen_tested():
+                self._promises[key] = self._unseen.promise(tested, self.output_tolerance, predicted)
+        return self._promises[key]
 
     def describe(self, draft: Draft[Segments], layers: Mapping[str, Times]) -> Optimized:
         """Return the optimized model."""
@@ -225,6 +265,7 @@ class Torch(Adapter[Segments]):
             draft.whole,
             self._rival if draft.whole else "",
             draft.day,
+            promise=draft.promise,
         )
         if not draft.left:
             return self._optimized(made.body, report)
@@ -238,9 +279,18 @@ class Torch(Adapter[Segments]):
         decision = draft.made.decision
         return {"layout": decision.layout, "decision": draft.made.key, "rival": self._rival}
 
+    def _returned(self, draft: Draft[Segments]) -> Optimized:
+        if draft.left:
+            return Optimized(self.model, Report(), self._kept_fast(draft))
+        return self._optimized(draft.made.body, Report())
+
+    @cached_property
+    def _unseen(self) -> Unseen:
+        return Unseen(self.model, self.calls)
+
     @cached_property
     def _reference(self) -> Reference:
-        return Reference(self.model, self.calls, self.witness.cases[0].leaves)
+        return Reference(self.model, self.calls, self._exact_case)
 
     @property
     def _rival(self) -> str:

@@ -17,6 +17,8 @@ from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import runtime
 from winogen.graph.compiling import load_soon
+from winogen.graph.decide import INACCURATE
+from winogen.graph.promise import certain, check_framework, checked_promise
 from winogen.progress import counting, note, working
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import checked, limit, limited
@@ -30,6 +32,7 @@ from winogen.torch.drafting import Torch
 from winogen.torch.known import Known
 from winogen.torch.optimized import Optimized
 from winogen.torch.preparing import prepare, tidy
+from winogen.torch.promising import Unseen
 from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
@@ -55,6 +58,7 @@ def optimize(
     # end
     exclude: Collection[str | type[nn.Module]] = (),
     memory_limit: SupportsIndex | None = None,
+    output_tolerance: Real | None = None,
     more_inputs: Sequence[torch.Tensor | Sequence[Any]] = (),
     release_weights: bool | None = None,
     seconds: Real | None = 30,
@@ -84,6 +88,13 @@ def optimize(
     tolerance
         The largest error of each layer, as in `winogen.conv2d`. None keeps the error at the output,
         on the example inputs, small if possible: L2 within 1.5 times torch's, or none above 2e-6.
+    output_tolerance
+        The largest error of each output, |y - y64| / |y64| (L2) against the model in float64, for
+        inputs like the example; None for no such promise. Each layer gets a tolerance of its own,
+        where an error buys most time by what it becomes at the output, as measured on the example.
+        The result is measured on the example and up to three inputs like it. A layer keeps to
+        ``tolerance`` besides, if that is given. Where winogen's layers cannot keep it, the copy
+        computes as torch does.
     threads
         None for as many as torch uses at the time of a call, or a positive int.
     exclude
@@ -108,7 +119,8 @@ def optimize(
     Raises
     ------
     InvalidType, InvalidValue
-        For an argument that is not allowed, before any work.
+        For an argument that is not allowed, before any work; for an ``output_tolerance`` that not
+        even torch keeps, or of a model whose outputs are not known in float64.
     BuildError
         When no kernel can be compiled.
     OutOfMemory
@@ -139,6 +151,8 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
+    if output_tolerance is not None:
+        options["output_tolerance"] = checked_promise(output_tolerance)
     with limited(most):
         return _optimized(model, inputs, others, exclude, options, release_weights)
 
@@ -335,10 +349,12 @@ def _swapped(
     options: dict[str, Any],
 ) -> Optimized:
     """Return a copy whose convolutions are modules of winogen, or ``own`` where that differs."""
+    options = dict(options)
+    asked = options.pop("output_tolerance", None)
     with restored(own):
         other, decision = swap(evaluated(own), calls, exclude, **options)
     with restored(other):
-        measured = Reference(own, calls, witness.cases[0].leaves).errors(other)
+        measured = Reference(own, calls, witness.cases[0]).errors(other)
     named = {row.name for row in decision.rows}
     report = Report(
         (*decision.rows, *_kept(own, "it is left as it is", named)),
@@ -351,6 +367,12 @@ def _swapped(
         machine.described(),
         decision.budgets,
     )
+    if asked is not None:  # nothing says what becomes of a layer's error: the whole is measured
+        promise = certain(Unseen(own, calls).promise(other, asked), asked)
+        report = replace(report, promise=promise)
+        if not promise.holds:
+            check_framework(promise, "torch")
+            return _alone(own, f"{reason}; {INACCURATE}")
     errors = sum(decision.allowed.values())
     different = disagreement(other, other, calls, witness, errors)
     if different:

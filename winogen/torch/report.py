@@ -13,9 +13,10 @@ from winogen.columns import wrapped
 from winogen.errors import InvalidType
 from winogen.graph.ceilings import Errors, errors_of
 from winogen.graph.layer_table import Line, table
+from winogen.graph.promise import Promise
 from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
-from winogen.torch.cases import run
+from winogen.torch.cases import EXAMPLE, Case, run
 from winogen.torch.copies import evaluated
 
 USUAL = "fastest within the tolerance"  # why a layer runs as it does, unless something else is said
@@ -34,19 +35,28 @@ class Row:
     torch: float | None = None  # torch's seconds for the same
     error: float | None = None  # predicted max |y - y_exact| / max |y_exact|
     packed_bytes: int = 0
+    tolerance: float | None = None  # of this layer alone, where one of the output was asked for
+    share: float | None = None  # of the squared error at the output, as predicted
 
     @property
     def line(self) -> Line:
         """The row in a table."""
         note = "" if self.why == USUAL else self.why
         times = self.predicted, self.measured, self.torch
-        return Line(self.name, self.what, self.runs, *times, self.error, note)
+        spent = self.tolerance, self.share
+        return Line(self.name, self.what, self.runs, *times, self.error, note, *spent)
+
+    def spent(self, tolerance: float | None, share: float | None) -> Row:
+        """Return the row with what it may spend of the error at the output."""
+        return self if self.runs == "torch" else replace(self, tolerance=tolerance, share=share)
 
     def left_to_torch(self, why: str) -> Row:
         """Return the row of the same convolution, run by torch; ``why`` unless that is known."""
         if self.runs == "torch":
             return self
-        return replace(self, runs="torch", why=why, error=None, packed_bytes=0)
+        return replace(
+            self, runs="torch", why=why, error=None, packed_bytes=0, tolerance=None, share=None
+        )
 
 
 class Budget(NamedTuple):
@@ -74,6 +84,7 @@ class Report:
     rival: str = ""  # how torch computed it
     day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
+    promise: Promise | None = None  # of the error at the output, where one was asked for
 
     @property
     def packed_bytes(self) -> int:
@@ -118,6 +129,8 @@ class Report:
             yield f"all layers by winogen, by memory_limit: {', '.join(ways)}"
         if self.errors is not None:
             yield self.errors.text("torch")
+        if self.promise is not None:
+            yield self.promise.line("torch")
         if self.machine:
             yield f"planned for this machine: {self.machine}"
         if self.compared:
@@ -140,11 +153,11 @@ def report(model: nn.Module) -> Report:
 
 
 class Reference:
-    """A model's outputs on its example inputs, ``leaves``, beside what they are in float64."""
+    """A model's outputs in one case, beside what they are in float64."""
 
-    def __init__(self, model: nn.Module, calls: Calls, leaves: Sequence[Any]):
-        self.calls = calls
-        self.theirs = _numbers(leaves)
+    def __init__(self, model: nn.Module, calls: Calls, case: Case):
+        self.calls, self.case = calls, case
+        self.theirs = _numbers(case.leaves)
         try:
             self.exact = _numbers(self._leaves(evaluated(model).double(), torch.float64))
         except Exception:  # a model that is made for one type
@@ -159,12 +172,14 @@ class Reference:
         ours = _numbers(self._leaves(optimized))
         if exact is None or theirs is None or ours is None:
             return None
-        return errors_of(ours.numpy(), theirs.numpy(), exact.numpy())
+        errors = errors_of(ours.numpy(), theirs.numpy(), exact.numpy())
+        other = self.case.name if self.case.name != EXAMPLE else ""
+        return replace(errors, case=other) if errors else None
 
     def _leaves(self, model: Callable[..., Any], dtype: torch.dtype | None = None) -> list[Any]:
         tensors = [
             tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-            for tensor in clones(self.calls.tensors)
+            for tensor in clones(self.case.tensors)
         ]
         with torch.no_grad():
             leaves, *_ = run(model, self.calls, tensors)

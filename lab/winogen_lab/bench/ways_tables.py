@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from winogen.columns import aligned
@@ -25,7 +26,10 @@ def render(rows: Sequence[Row], markdown: bool = False) -> str:
         ("packed filters, workspace, kB", _bytes),
     ]
     if timed:
+        base = "im2col" if "im2col" in names else names[0]
         tables.append((f"ms, and its multiple of {names[0]}", _time))
+        factors = f"factors beside {base}: multiplications in theory, time as measured"
+        tables.append((factors, partial(_factors, base)))
     parts = []
     for title, cell in tables:
         head = ["layer", _SHAPE, *names]
@@ -62,6 +66,15 @@ def _time(row: Row, name: str) -> str:
     text = milliseconds(row["ways"][name]["seconds"])
     ratio = _ratio(row, name)
     return text if ratio is None else f"{text} x{ratio:.2f}"
+
+
+def _factors(base: str, row: Row, name: str) -> str:
+    """How many times fewer multiplications, and how many times less time."""
+    way, other = row["ways"][name], row["ways"].get(base)
+    if other is None or name == base:
+        return "–"
+    theory, measured = (other[one] / way[one] for one in ("multiplications_per_output", "seconds"))
+    return f"{theory:.2f} {measured:.2f}"
 
 
 def _ratio(row: Row, name: str) -> float | None:

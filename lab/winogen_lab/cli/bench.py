@@ -47,8 +47,8 @@ def bench(
         "thesis27",
         metavar="SET|FILE|NET",
         help="A layer set: axes, densenet121, few-filters, filters, gemm1x1, googlenet, "
-        "inception-v3, large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, thesis27, "
-        "transposed, vgg16; a JSON or ONNX file; or a net of --nets.",
+        "inception-v3, large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, "
+        "squeezenet1.0, thesis27, transposed, vgg16; a JSON or ONNX file; or a net of --nets.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(

@@ -12,6 +12,7 @@ import typer
 
 from winogen.cli.convolution import INPUT, WEIGHT, read, takes
 from winogen.cli.options import integers
+from winogen_lab.cli.config import take
 
 if TYPE_CHECKING:
     from winogen_lab.loops.search import Measured
@@ -21,7 +22,8 @@ EXAMPLE = (
     "--layout NHWC --seconds 60\n\n"
     "Example: winogen lab search-loops --input 1,64,56,56 --weight 64,64,3,3 "
     "--traversal narrowing --jobs 2 --range strategy=filters-yxc,outer-yxc --range prefetch= "
-    "--results nests.jsonl"
+    "--results nests.jsonl\n\n"
+    "Example: winogen lab search-loops --config vgg.toml --seconds 600"
 )
 
 
@@ -31,6 +33,12 @@ def search_loops(
     weight: str = WEIGHT,
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
+    ),
+    cost: str = typer.Option(
+        "seconds",
+        metavar="NAME",
+        help="What is made least: seconds; or, by cachegrind, instructions, references, D1 or LL, "
+        "misses of the first and of the last cache.",
     ),
     traversal: str = typer.Option(
         "elite", metavar="NAME", help="random, elite, narrowing or descent."
@@ -56,6 +64,13 @@ def search_loops(
         None, "--results", "-o", help="File for results: run the same again to go on after a stop."
     ),
     top: int = typer.Option(5, min=1, help="How many are compared with direct and printed."),
+    config: Path = typer.Option(
+        None,
+        metavar="FILE",
+        is_eager=True,
+        callback=take,
+        help="Options from a TOML file; those that are typed count more.",
+    ),
     count: bool = typer.Option(False, "--count", help="Only say how many nests there are."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     **options: Any,
@@ -94,6 +109,7 @@ def search_loops(
         seed,
         in_place=not all_layouts,
         ranges=_ranges(range_),
+        cost=cost,
     )
     space = wanted.space()
     if count:
@@ -106,12 +122,17 @@ def search_loops(
         able = [one for one in found if not one.error]
         times = compare(wanted, [one.nest for one in able[:top]]) if able else []
     if as_json:
-        rows = [{"seconds": t, "nest": one.nest.to_dict()} for t, one in zip(times[1:], able)]
+        rows = [
+            {"seconds": t, "counts": dict(one.counts), "nest": one.nest.to_dict()}
+            for t, one in zip(times[1:], able)
+        ]
         failed = [{"error": one.error, "nest": one.nest.to_dict()} for one in found if one.error]
         direct = times[0] if times else None
         typer.echo(json.dumps({"direct_s": direct, "nests": rows, "failed": failed}, indent=2))
     else:
         _print(found, able, times)
+        if cost != "seconds" and able:
+            _print_counts(able[:top])
 
 
 def _ranges(texts: Sequence[str]) -> dict[str, set]:
@@ -149,3 +170,18 @@ def _print(found: Sequence[Measured], able: Sequence[Measured], times: Sequence[
     typer.echo(f"{1e3 * times[0]:>9.4f} {1.0:>12.3f}  direct convolution, for comparison")
     for seconds, one in sorted(zip(times[1:], able), key=lambda row: row[0]):
         typer.echo(f"{1e3 * seconds:>9.4f} {times[0] / seconds:>12.3f}  {one.nest.text}")
+
+
+def _print_counts(best: Sequence[Measured]) -> None:
+    """The leaves with their counts and miss rates, in the order of the cost."""
+    from winogen.columns import aligned
+
+    names = ("instructions", "references", "D1", "LL")
+    rows = [[*names, "D1, %", "LL, %"]]
+    for one in best:
+        counts = one.counts
+        rates = (f"{100 * counts[cache] / counts['references']:.2f}" for cache in ("D1", "LL"))
+        rows.append([*(f"{counts[name]:,}" for name in names), *rates])
+    nests = ["nest", *(one.nest.text for one in best)]
+    lines = (f"{line}  {nest}" for line, nest in zip(aligned(rows, left=0), nests))
+    typer.echo("\n" + "\n".join(lines))

@@ -24,6 +24,7 @@ from winogen.conv.cuts import Candidate, evaluate, work_of
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem, plane_of
 from winogen.conv.request import Request
+from winogen.errors import InvalidValue
 from winogen.kernels import Work, assign
 from winogen.kernels.register_blocks import outputs_of, register_blocks, sizes_of
 from winogen.kernels.registers import RegisterBlock
@@ -157,15 +158,36 @@ def _of_layer(layer: BenchLayer, names: Sequence[str], layout: str, say: Callabl
     )
 
 
+def tile_by_bytes(problem: Problem, target: Target, machine: Machine) -> tuple[Convolution, Tile]:
+    """Return the register block and the tile of planner *kelefouras*; the block is in the sizes.
+
+    Raises InvalidValue for a layer that has no register blocks to choose from.
+    """
+    work = assign(work_of(problem, Choice("direct"), target))
+    register = register_blocks(work)
+    if not register:
+        raise InvalidValue(
+            f"weight: got {work.filters} filters; allowed: enough for register blocks of filters"
+        )
+    _, layer, tile = _least_bytes(problem, work, register, machine)
+    return layer, tile
+
+
 def _by_bytes(
     problem: Problem, work: Work, register: list[RegisterBlock], machine: Machine
 ) -> Choice:
+    block, _, tile = _least_bytes(problem, work, register, machine)
+    return _choice(problem, work, block, tile)
+
+
+def _least_bytes(
+    problem: Problem, work: Work, register: list[RegisterBlock], machine: Machine
+) -> tuple[RegisterBlock, Convolution, Tile]:
     """The rule of the source: registers first, then the tile."""
     sizes = [(block, convolution(problem, work, block)) for block in register]
     fits = [pair for pair in sizes if pair[1].footprint().total <= machine.l2_bytes]
     block, layer = (fits or [min(sizes, key=lambda pair: pair[1].block_filters)])[0]
-    tile = smallest_reads(layer, machine, tiles(layer, [layer.block_filters]))
-    return _choice(problem, work, block, tile)
+    return block, layer, smallest_reads(layer, machine, tiles(layer, [layer.block_filters]))
 
 
 def _by_time(

@@ -21,10 +21,13 @@ from winogen.tasks import Executor, Results, executor, traversals
 from winogen.tasks.execute import Progress
 from winogen.tasks.space import Space
 from winogen.tuning.layers import BenchLayer
-from winogen_lab.loops import tasks
+from winogen_lab.bench.cachegrind import COUNTS
+from winogen_lab.loops import counting, tasks
 from winogen_lab.loops.nests import nest, nests
 from winogen_lab.loops.parameters import LoopProblem, Parameters
 from winogen_lab.loops.usual import usual
+
+COSTS = ("seconds", *COUNTS)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class NestSearch:
     seed: int = 0
     in_place: bool = True
     ranges: Mapping[str, Collection] = field(default_factory=dict)
+    cost: str = "seconds"  # of `COSTS`: what the search makes least
 
     def __post_init__(self) -> None:
         """Raise InvalidValue for numbers that are none, before anything is compiled."""
@@ -50,6 +54,10 @@ class NestSearch:
             value = getattr(self, name)
             if value < 1:
                 raise InvalidValue(f"{name}: got {value}; allowed: a number >= 1")
+        if self.cost not in COSTS:
+            raise InvalidValue(f"cost: got {self.cost!r}; allowed: {', '.join(COSTS)}")
+        if self.cost != "seconds":
+            counting.check(self.target)
 
     def problem(self) -> LoopProblem:
         """Return what the nests compute."""
@@ -78,17 +86,22 @@ class NestSearch:
 
 @dataclass(frozen=True)
 class Measured:
-    """A nest and its time; ``seconds`` is infinite if it failed."""
+    """A nest, its time and what cachegrind counts of it; ``seconds`` is infinite if it failed."""
 
     nest: Parameters
     seconds: float
     error: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)  # empty where seconds are the cost
+
+    def cost(self, name: str) -> float:
+        """Return what is made least: seconds, or one of the counts."""
+        return self.counts.get(name, self.seconds)
 
 
 def search(
     wanted: NestSearch, compilers: Executor, measurers: Executor, seconds: float = math.inf
 ) -> list[Measured]:
-    """Follow the traversal until it ends or the time is over; return all nests, the fastest first.
+    """Follow the traversal until it ends or the time is over; return all nests, the best first.
 
     The usual nest of the layer, which takes no search, is measured first. ``compilers`` and
     ``measurers`` do the tasks, and share a file of results. What is in it takes no time. A nest
@@ -106,13 +119,13 @@ def search(
             chosen = [nest(space, path) for path in batch.paths]
             for part in _parts(chosen, _at_once(compilers)):
                 if time.monotonic() >= end:
-                    return _sorted(found)
+                    return _sorted(found, wanted.cost)
                 for one in _of(wanted, part, batch.effort, compilers, measurers):
                     found[one.nest] = one
-                    costs.append(one.seconds)
+                    costs.append(one.cost(wanted.cost))
             batch = way.send(costs)
     except StopIteration:
-        return _sorted(found)
+        return _sorted(found, wanted.cost)
 
 
 def _of(
@@ -128,11 +141,17 @@ def _of(
     able = [one for one, result in zip(chosen, compiled) if result and "error" not in result]
     work = [tasks.measure_task(*of, one, effort) for one in able]
     results = dict(zip(chosen, compiled)) | dict(zip(able, measurers("measure", work)))
+    if wanted.cost != "seconds":
+        right = [one for one in able if "error" not in results[one]]
+        counted = measurers("count", [tasks.count_task(*of, one) for one in right])
+        results |= {one: {**results[one], **found} for one, found in zip(right, counted)}
     if compilers.stopped or measurers.stopped:  # what was measured lies in the file of results
         raise KeyboardInterrupt
     for one in chosen:
-        error = results[one].get("error", "")
-        yield Measured(one, math.inf if error else results[one]["seconds"], error)
+        found = results[one]
+        error = found.get("error", "")
+        seconds = math.inf if error else found["seconds"]
+        yield Measured(one, seconds, error, found.get("counts", {}))
 
 
 def compare(wanted: NestSearch, chosen: list[Parameters]) -> list[float]:
@@ -174,5 +193,5 @@ def _parts(chosen: list[Parameters], size: int) -> Iterator[list[Parameters]]:
         yield chosen[first : first + size]
 
 
-def _sorted(found: Mapping[Parameters, Measured]) -> list[Measured]:
-    return sorted(found.values(), key=lambda one: (one.seconds, one.nest.text))
+def _sorted(found: Mapping[Parameters, Measured], cost: str) -> list[Measured]:
+    return sorted(found.values(), key=lambda one: (one.cost(cost), one.nest.text))

@@ -23,10 +23,13 @@ from winogen.kernels import assign
 from winogen.records import TARGETS, Target
 from winogen.toolchain.machine import current
 from winogen.tuning.layers import BenchLayer
+from winogen_lab.bench.cachegrind import COUNTS
 from winogen_lab.bench.team import Contestant, ContestantFailed
+from winogen_lab.loops.counting import counts_of
 from winogen_lab.loops.parameters import LoopProblem, Parameters
 from winogen_lab.loops.variant import problem_of
 
+_TASKS = ("compile", "measure", "count")
 _PATIENCE = 180.0  # seconds for a task, of which the compiler may take most
 _CALLS = 5  # timed for an effort of 1, and the least of their times counts
 _LONG = 0.25  # a call of so many seconds is timed once
@@ -45,6 +48,11 @@ def measure_task(
     return {**_task("measure", layer, layout, target, nest), "effort": effort}
 
 
+def count_task(layer: BenchLayer, layout: str, target: Target, nest: Parameters) -> dict:
+    """The task of counting a nest's instructions and cache misses, under cachegrind."""
+    return _task("count", layer, layout, target, nest)
+
+
 def _task(kind: str, layer: BenchLayer, layout: str, target: Target, nest: Parameters) -> dict:
     shape = {name: value for name, value in layer.to_dict().items() if name not in ("name", "net")}
     return {
@@ -61,11 +69,17 @@ def check_entry(entry: Any) -> None:
     if not isinstance(entry, dict) or entry.keys() != {"task", "result"}:
         raise InvalidValue('allowed: an object with "task" and "result"')
     task, result = entry["task"], entry["result"]
-    if not isinstance(task, dict) or task.get("task") not in ("compile", "measure"):
-        raise InvalidValue("task: allowed: one of compile, measure")
+    if not isinstance(task, dict) or task.get("task") not in _TASKS:
+        raise InvalidValue(f"task: allowed: one of {', '.join(_TASKS)}")
     if not isinstance(result, dict) or len(result) != 1:
-        raise InvalidValue('result: allowed: {"seconds"} or {"error"}')
+        raise InvalidValue('result: allowed: {"seconds"}, {"counts"} or {"error"}')
     ((name, value),) = result.items()
+    if name == "counts":
+        if not isinstance(value, dict) or value.keys() != COUNTS.keys():
+            raise InvalidValue(f"result, counts: allowed: {', '.join(COUNTS)}")
+        timed = all(type(one) is int and one >= 0 for one in value.values())
+        name = "seconds"
+        value = 0.0 if timed else None
     timed = type(value) in (int, float) and 0 <= value < math.inf
     if not (timed if name == "seconds" else name == "error" and isinstance(value, str)):
         raise InvalidValue('result: allowed: {"seconds": a number} or {"error": a text}')
@@ -77,9 +91,9 @@ _child: Contestant | None = None
 
 
 def run(task: dict) -> dict:
-    """Have a task done by this process' child; return {"seconds"} or {"error"}."""
+    """Have a task done by this process' child; return {"seconds"}, {"counts"} or {"error"}."""
     try:
-        return {"seconds": ask(task)}
+        return {"counts" if task["task"] == "count" else "seconds": ask(task)}
     except ContestantFailed as failure:
         return {"error": str(failure)}
 
@@ -120,6 +134,8 @@ def work(task: dict) -> Any:
     problem, target = layer.problem(task["layout"]), TARGETS[task["target"]]
     if task["task"] == "compare":
         return _compare(problem, target, task["nests"])
+    if task["task"] == "count":
+        return counts_of(problem, target, Parameters.from_dict(task["nest"]))
     begin = time.perf_counter()
     prepared = prepare(problem, target, Parameters.from_dict(task["nest"]))
     if task["task"] == "compile":

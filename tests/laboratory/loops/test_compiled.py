@@ -124,9 +124,11 @@ def test_no_nest_leaves_its_arrays_or_the_language(strategy, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_many_nests_leave_nothing(strategy, tmp_path):
-    """The layouts take turns."""
+    """The layouts take turns, and each strategy has every other layer."""
     rng, at = Random(f"sanitized {strategy}"), list(STRATEGIES).index(strategy)
     for index, layer in enumerate(LAYERS):
+        if (at + index) % 4 > 1:
+            continue
         layout = LAYOUTS[(at + index) % 2]
         work = drawn(rng, strategy, layout, layer, activation=("leaky_relu", 0.25))
         (folder := tmp_path / str(index)).mkdir()

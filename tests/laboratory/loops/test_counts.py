@@ -8,18 +8,17 @@ from random import Random
 import pytest
 from laboratory.loops.interpret import Machine, packed
 from laboratory.loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
+from typer.testing import CliRunner
 
-from winogen.conv import Layer
-from winogen.conv.choice import Choice
-from winogen.conv.cuts import work_of
+from winogen.cli.app import app
 from winogen.records import TARGETS
 from winogen.tuning.chosen import chosen_layers
 from winogen_lab.loops.build import build
 from winogen_lab.loops.count import count
 from winogen_lab.loops.parameters import STRATEGIES, LoopProblem
 from winogen_lab.loops.rules import flaws, strategies
+from winogen_lab.loops.temporaries import temporaries
 from winogen_lab.loops.usual import usual, usual_order
-from winogen_lab.loops.variant import problem_of
 
 # Whole register blocks of every micro-kernel, so that no step is partly empty.
 EVEN = LoopProblem.of("NHWC", 8, 64, (6, 34), (3, 3))
@@ -87,39 +86,25 @@ def test_counts_are_what_the_interpreter_does(strategy):
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def thesis_layers(layout):
-    """The layers of set thesis27, as nests see them."""
-    for layer in chosen_layers("thesis27", None):
-        batch, channels, height, width = layer.input
-        image = (channels, height, width) if layout == "NCHW" else (height, width, channels)
-        one = Layer.of(layer.weight, "float32", padding=layer.padding, layout=layout)
-        work = work_of(one.problem((batch, *image)), Choice("loops"), TARGETS["avx2"])
-        yield layer, problem_of(work)
-
-
-def im2col_bytes(one):
-    """What a patch matrix of the whole map takes: float32 H W C K^2, as the thesis counts."""
-    return 4 * prod(one.output_size) * one.channels * prod(one.kernel)
-
-
-def test_im2col_takes_what_the_thesis_prints():
-    sizes = {im2col_bytes(one) for _, one in thesis_layers("NCHW")}
-    assert {6_998_400, 115_605_504} <= sizes
-
-
-def test_temporary_memory_is_little_beside_im2col():
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_temporary_memory_is_little_beside_im2col(layout):
     """And every layer has a nest without any: inputs are read where they lie, behind guards."""
-    for layout in ("NCHW", "NHWC"):
-        for layer, one in thesis_layers(layout):
-            made = build(one, usual(one, TARGETS["avx2"]), TARGETS["avx2"])
-            taken = 4 * (made.tile + made.sums)
-            many = prod(one.kernel) > 1 and one.channels > 3
-            assert not many or taken < 0.25 * im2col_bytes(one), (layer.name, taken)
-            name = "outer-yxc" if layout == "NCHW" else "filters-yxc"
-            nest = replace(usual(one, TARGETS["avx2"], name), image=one.image_layout,
-                           copies="implicit", blocks=(), order=("M", "H", "W"))  # fmt: skip
-            bare = build(one, nest, TARGETS["avx2"])
-            assert bare.tile == bare.sums == 0
+    layers = chosen_layers("thesis27", None)
+    rows = list(temporaries(layers, layout, TARGETS["avx2"]))
+    assert {6_998_400, 115_605_504} <= {row.im2col for row in rows}  # as the thesis prints
+    for layer, row in zip(layers, rows):
+        many = prod(layer.weight[2:]) > 1 and layer.weight[1] > 3
+        assert not many or row.usual < 0.25 * row.im2col, row
+        assert row.bare == 0 and row.least <= row.usual <= row.most
+
+
+def test_the_table_of_temporary_memory():
+    words = ("temporaries", "thesis27", "--only", "27x27", "--layout", "NHWC", "--isa", "avx2")
+    found = CliRunner().invoke(app, ["lab", *words])
+    assert found.exit_code == 0, found.output
+    head, row = found.stdout.splitlines()
+    assert head.split()[:2] == ["layer", "im2col"]
+    assert row.split()[1] == "6,998,400" and row.split()[-1] == "0"
 
 
 @pytest.mark.parametrize("target", TARGETS)

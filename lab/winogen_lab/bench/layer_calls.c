@@ -1,5 +1,5 @@
 /* A generated layer, packed once and run as often as the first argument says: what is counted of one
- * call is the difference of two runs. scripts/layer_calls.py compiles it. */
+ * call is the difference of two runs. layer_calls.py beside it compiles it. */
 #include "measured.h"
 #include "numbers.h"
 

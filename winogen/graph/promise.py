@@ -1,0 +1,144 @@
+"""What is promised of the error at a network's output, and the loop that keeps it.
+
+Relative, L2: |y - y64| / |y64| of each output, where y64 is what the model computes in float64. The
+worst output of the worst of several inputs counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from winogen.conv import arguments
+from winogen.errors import InvalidValue
+
+T = TypeVar("T")
+
+# Errors of inputs that nobody has seen may be larger: so much of the promise may be measured, and
+# so much is aimed at.
+SAFE, _AIM = 0.8, 0.65
+# How often tolerances are made anew because of what was measured, and what is worth that.
+_TRIES, _WORTH_IT = 4, 0.75
+# Gains, and errors on more than two inputs, take such a part of the limit of seconds each.
+PART = 0.2
+# Of an output with fewer numbers than these, noise is drawn several times, but not more often.
+_NUMBERS, _DRAWS = 100, 8
+_STEP = 8.0  # the most that a budget grows at once: gains hold near what was measured
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The error at the output that was asked for, and what became of it."""
+
+    asked: float
+    measured: float  # the worst of some inputs
+    theirs: float  # the same of the framework's own
+    inputs: int
+    predicted: float = 0.0  # from the errors of layers
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is kept, with something to spare for other inputs."""
+        return self.measured <= SAFE * self.asked
+
+    def line(self, framework: str) -> str:
+        """Return a line of a report."""
+        predicted = f", predicted {self.predicted:.1e}" if self.predicted else ""
+        return (
+            f"promised at the output: L2 at most {self.asked:.1e}; measured on {self.inputs} "
+            f"inputs: at most {self.measured:.1e}{predicted} ({framework} {self.theirs:.1e})"
+        )
+
+    def text(self) -> str:
+        """Return what `read` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Promise:
+        return cls(**json.loads(text))
+
+
+def checked_promise(output_tolerance: Any) -> float:
+    """Return the argument of that name; raises InvalidType and InvalidValue."""
+    allowed = "None or a positive number below 1, as 1e-4"
+    asked = arguments.positive("output_tolerance", output_tolerance, allowed)
+    if asked >= 1:
+        raise InvalidValue(f"output_tolerance: got {asked:g}; allowed: {allowed}")
+    return asked
+
+
+def distance(y: Any, exact: Any) -> float:
+    """Return |y - exact| / |exact| of arrays with as many numbers."""
+    difference = np.linalg.norm(np.subtract(y, exact, dtype=np.float64).ravel())
+    length = np.linalg.norm(np.asarray(exact, np.float64).ravel())
+    return float(difference / length) if length else (float("inf") if difference else 0.0)
+
+
+def draws_of(sizes: Iterable[int]) -> int:
+    """Return how often noise is drawn to see how far outputs of so many numbers move.
+
+    >>> draws_of([1000, 30]), draws_of([1])
+    (4, 8)
+    """
+    return max(1, min(_DRAWS, -(-_NUMBERS // max(1, min(sizes, default=_NUMBERS)))))
+
+
+def kept(
+    asked: float,
+    made: Callable[[float], T | None],
+    seen: Callable[[T], Promise | None],
+    has_time: Callable[[], bool] = lambda: True,
+) -> tuple[T, bool]:
+    """Return the fastest draft that keeps a promise, and whether it does.
+
+    ``made`` makes one whose error is predicted to be within a budget, None where it would be one of
+    those before; ``seen`` measures it. What is measured corrects what is predicted: the next budget
+    is larger or smaller by as much; larger, if it ``has_time``. At last all layers are as accurate
+    as they can be. Raises InvalidValue where nobody knows errors.
+    """
+    budget, best = _AIM * asked, None
+    draft: T | None = None
+    for _ in range(_TRIES):
+        new = made(budget)
+        if new is None:
+            break
+        draft, promise = new, certain(seen(new), asked)
+        if promise.holds:
+            if best is None or promise.measured > best[1].measured:
+                best = draft, promise
+            if promise.measured >= _WORTH_IT * _AIM * asked or not has_time():
+                break
+        elif best is not None:  # one step too far
+            break
+        budget *= min(_STEP, _AIM * asked / max(promise.measured, 1e-300))
+    if best is None:
+        careful = made(0.0)
+        if careful is not None:
+            draft, promise = careful, certain(seen(careful), asked)
+            if promise.holds:
+                best = draft, promise
+    assert draft is not None  # the first is never one of those before
+    return (best[0], True) if best else (draft, False)
+
+
+def certain(promise: Promise | None, asked: float) -> Promise:
+    """Return a promise; raises InvalidValue where nobody knows the errors at the output."""
+    if promise is None:
+        raise InvalidValue(
+            f"output_tolerance: got {asked:g}; allowed: None for this model, whose outputs are no "
+            "numbers, or cannot be computed in float64"
+        )
+    return promise
+
+
+def check_framework(promise: Promise, framework: str) -> None:
+    """Raise InvalidValue where not even the framework itself keeps a promise."""
+    if promise.theirs > promise.asked:
+        raise InvalidValue(
+            f"output_tolerance: got {promise.asked:g}; allowed: at least {promise.theirs:.2g}, the "
+            f"error of the model as {framework} computes it"
+        )

@@ -1,0 +1,215 @@
+"""Where an error that is allowed at the output of a network buys most time: a tolerance per layer.
+
+A layer's rounding error, relative to its output, reaches the network's output times a *gain*, which
+is measured (`winogen.torch.gains`, `winogen.onnx.gains`). The roundings of different layers have
+nothing to do with each other, so their squares add up: the error at the output is predicted as
+sqrt(sum (gain * error)^2). Every layer offers ways, faster and less accurate ones, and one of each
+is taken so that the sum keeps to a budget and all together take the least time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import ceil, floor, hypot, inf, log10
+from typing import NamedTuple
+
+import numpy as np
+
+from winogen.conv import planner, rankings
+from winogen.conv.cuts import Candidate
+from winogen.conv.problem import Problem
+from winogen.conv.query import Query
+from winogen.conv.tolerance import measured_error
+from winogen.graph.choose import error_of
+from winogen.graph.ir import Graph
+from winogen.graph.planning import Outlines, computable, request_of
+from winogen.graph.settings import Settings
+from winogen.graph.shapes import Shape
+
+# No layer may be off by more, whatever becomes of it; where nothing is rounded, one is off by less.
+_MOST, _LEAST = 0.1, 1e-30
+_UNHEARD = 1e-6  # what a tolerance loses as a float32 must not refuse the way that it is made for
+# What is slower is to lower the error by so much.
+_WORTH_IT = 0.9
+_FINENESS = 100  # points of a front for each decimal digit of squared error
+
+
+class Offer(NamedTuple):
+    """A way to compute a layer."""
+
+    tolerance: float  # by which the planner takes it
+    seconds: float  # predicted, of a call
+    error: float  # predicted
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The tolerances and gains of layers, by what each makes, and their predicted time."""
+
+    tolerances: Mapping[str, float]
+    gains: Mapping[str, float]
+    errors: Mapping[str, float]  # predicted of the ways that these tolerances choose
+    layout: str = ""
+    seconds: float = 0.0  # of all these layers
+
+    def predicted(self, errors: Mapping[str, float]) -> float:
+        """Return the relative L2 error at the output that these errors of layers cause."""
+        return hypot(*(self.gains.get(name, 0.0) * error for name, error in errors.items()))
+
+    def share(self, name: str, errors: Mapping[str, float]) -> float | None:
+        """Return which part of the squared error a layer causes; None where nobody knows."""
+        if name not in self.gains or name not in errors:
+            return None
+        whole = self.predicted(errors)
+        return (self.gains[name] * errors[name] / whole) ** 2 if whole else 0.0
+
+    def text(self) -> str:
+        """Return what `read` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Spending:
+        return cls(**json.loads(text))
+
+
+def offers_of(problem: Problem, settings: Settings) -> list[Offer]:
+    """Return the ways of a folded problem that nothing faster is more accurate than.
+
+    The fastest comes first. No error is above the settings' own tolerance. Raises InvalidValue
+    where all are.
+    """
+    most = min(_MOST, settings.tolerance or _MOST)
+    request = request_of(problem, replace(settings, tolerance=most))
+    query = Query.here(problem, request, settings.target, settings.machine)
+    found: list[Offer] = []
+    for one in rankings.kept("offers", query, partial(_fastest, query)):
+        error = error_of(problem, one, settings.target)
+        found.append(Offer(_rounded_up(measured_error(error)), one.seconds, error))
+    return found
+
+
+def _fastest(query: Query) -> list[Candidate]:
+    """The candidates that nothing faster is more accurate than."""
+    found: list[Candidate] = []
+    least = inf
+    for one in planner.rank(query):  # by time
+        error = error_of(query.problem, one, query.target)
+        if error < _WORTH_IT * least:
+            found.append(one)
+            least = error
+    return found
+
+
+def _rounded_up(tolerance: float) -> float:
+    """A tolerance of two digits."""
+    if not tolerance:
+        return _LEAST
+    tolerance *= 1 + _UNHEARD
+    step = 10.0 ** (floor(log10(tolerance)) - 1)
+    return float(f"{ceil(tolerance / step) * step:.1e}")
+
+
+def offers(outlines: Outlines) -> dict[str, list[Offer]]:
+    """Return the offers of all layers that have filters of their own, by what each makes.
+
+    Several problems of one layer, as of a transposed one, have one tolerance.
+    """
+    problems: dict[str, list[Problem]] = {}
+    for name, problem in outlines.layers:
+        problems.setdefault(name, []).append(problem)
+    known: dict[Problem, list[Offer]] = {}
+    found = {}
+    for name, some in problems.items():
+        for problem in some:
+            if problem not in known:
+                known[problem] = offers_of(problem, outlines.settings)
+        found[name] = _together([known[problem] for problem in some])
+    return {name: some for name, some in found.items() if some}
+
+
+def _together(ways: Sequence[Sequence[Offer]]) -> list[Offer]:
+    """The offers of problems that share a tolerance."""
+    if len(ways) == 1:
+        return list(ways[0])
+    joined = []
+    for tolerance in sorted({one.tolerance for some in ways for one in some}, reverse=True):
+        with suppress(StopIteration):  # too careful for one of them
+            taken = [next(one for one in some if one.tolerance <= tolerance) for some in ways]
+            seconds, error = sum(one.seconds for one in taken), max(one.error for one in taken)
+            joined.append(Offer(tolerance, seconds, error))
+    return joined
+
+
+def cheapest(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]],
+    settings: Settings,
+    gains: Mapping[str, float],
+    budget: float,
+) -> Spending:
+    """Return what `spent` does for segments on inputs of shapes, in the layout that is faster."""
+
+    def within(layout: str) -> Spending:
+        outlines = Outlines(parts, replace(settings, layout=layout))
+        return spent(offers(outlines), gains, budget, layout)
+
+    found = computable(partial(within, layout) for layout in ("NHWC", "NCHW"))
+    return min(found, key=lambda one: one.seconds)
+
+
+def spent(
+    layers: Mapping[str, Sequence[Offer]],
+    gains: Mapping[str, float],
+    budget: float,
+    layout: str = "",
+) -> Spending:
+    """Return the tolerances of the least predicted time whose error at the output is in a budget.
+
+    Layers without a gain have none. Where nothing keeps to it, the most accurate ways are taken.
+    A larger budget never takes longer.
+
+    >>> some = {name: [Offer(1e-3, 1.0, 5e-4), Offer(1e-6, 2.0, 5e-7)] for name in ("a", "b")}
+    >>> spent(some, {"a": 1.0, "b": 0.1}, 1e-4).tolerances
+    {'a': 1e-06, 'b': 0.001}
+    """
+    names = [name for name in layers if name in gains]
+    # All sums of the layers so far that no other beats in both error and time: the front does not
+    # depend on the budget, so a larger one finds all that a smaller one does.
+    squares, seconds = np.zeros(1), np.zeros(1)
+    steps = []
+    for name in names:
+        ways = layers[name]
+        more = (squares[:, None] + [(gains[name] * one.error) ** 2 for one in ways]).ravel()
+        longer = (seconds[:, None] + [one.seconds for one in ways]).ravel()
+        kept = _front(more, longer)
+        steps.append((kept // len(ways), kept % len(ways)))
+        squares, seconds = more[kept], longer[kept]
+    place = max(0, int(np.searchsorted(squares, budget**2, side="right")) - 1)
+    total, taken = float(seconds[place]), {}
+    for name, (before, way) in zip(reversed(names), reversed(steps)):
+        taken[name] = layers[name][int(way[place])]
+        place = int(before[place])
+    return Spending(
+        {name: taken[name].tolerance for name in names},
+        {name: gains[name] for name in names},
+        {name: taken[name].error for name in names},
+        layout,
+        total,
+    )
+
+
+def _front(squares: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """The places of what nothing more accurate is faster than, by error, not too close together."""
+    order = np.lexsort((seconds, squares))
+    least = np.minimum.accumulate(seconds[order])
+    order = order[np.concatenate([[True], least[1:] < least[:-1]])]
+    with np.errstate(divide="ignore"):
+        cells = np.floor(_FINENESS * np.log10(squares[order]))
+    # Of those that are about as accurate the fastest, which is the last; the first in any case.
+    last = np.concatenate([cells[1:] != cells[:-1], [True]])
+    last[0] = True
+    kept: np.ndarray = order[last]
+    return kept
