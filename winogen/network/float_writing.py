@@ -250,15 +250,13 @@ class FloatWriter:
 
     def _histories(self, label: str, step: Step, samples: int) -> Iterator[Call]:
         """What puts the last samples of the pieces before those of this one, signal by signal."""
-        pieces = self.read.pieces
-        assert pieces is not None
-        channels = step.input.channels
-        sizes = channels, samples, step.shape[-1]
+        assert self.read.pieces is not None
+        begin, channels = self.read.pieces.places[step.key], step.input.channels
         for image in range(step.shape[0]):
-            begin = pieces.places[step.key] + image * channels * samples
+            past = f"KEPT({begin + image * channels * samples})"
             ends = (self._at(place, image=image) for place in (step.input, step.output))
-            arguments_ = (*map(str, sizes), f"KEPT({begin})", *ends)
-            yield Call(label, f"{self.name}_history", arguments_)
+            sizes = map(str, (channels, samples, step.shape[-1]))
+            yield Call(label, f"{self.name}_history", (*sizes, past, *ends))
 
     def _turning(self, label: str, step: Step) -> Call:
         self.turns = True
