@@ -119,7 +119,7 @@ def test_layers_have_the_bits_of_their_streams(tmp_path):
     """A layer of filters as long as its stride, too, which has another kernel without padding."""
     net, x, layers = net_of(), "x", []
     for channels, filters, taps, stride, dilation in (
-        (2, 32, 1, 1, 1), (32, 40, 2, 2, 1), (40, 24, 5, 1, 3), (24, 40, 3, 1, 1),
+        (2, 96, 1, 1, 1), (96, 128, 2, 2, 1), (128, 24, 5, 1, 3), (24, 40, 3, 1, 1),
     ):  # fmt: skip
         weight = net.weights(filters, channels, taps)
         made = net.node("Conv", x, net.constant(weight), strides=[stride], **causal(taps, dilation))
