@@ -1,8 +1,8 @@
 """Where an error that is allowed at the output of a network buys most time: a tolerance per layer.
 
 A layer's rounding error, relative to its output, reaches the network's output times a *gain*, which
-is measured (`winogen.torch.gains`, `winogen.onnx.gains`). The roundings of different layers have
-nothing to do with each other, so their squares add up: the error at the output is predicted as
+is measured (`winogen.torch.promising`, `winogen.onnx.promising`). The roundings of different layers
+have nothing to do with each other, so their squares add up: the error at the output is predicted as
 sqrt(sum (gain * error)^2). Every layer offers ways, faster and less accurate ones, and one of each
 is taken so that the sum keeps to a budget and all together take the least time.
 """
