@@ -191,6 +191,27 @@ def test_publishing_prunes(cache, twice, monkeypatch):
     assert path.exists() and first.exists()  # loaded by this process
 
 
+def test_a_cache_is_looked_at_again_once_an_eighth_of_its_room_is_filled(cache, monkeypatch):
+    looks, look = [], pruning.census
+    monkeypatch.setattr(pruning, "census", lambda root: looks.append(root) or look(root))
+    counts = []
+    for number in range(12):
+        pruning.prune_after(fake(cache, number, 1000, 9 * HOUR), cache, 30_000)
+        counts.append(len(looks))
+    # 29,000 bytes of room, then 25,000, 21,000 and 18,000: 3, 3, 2 and 2 more entries fit.
+    assert counts == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4]
+    aged(cache / "locks" / "prune.lock", 2 * HOUR)
+    pruning.prune_after(fake(cache, 12, 1, HOUR), cache, 30_000)
+    assert len(looks) == 5
+
+
+@pytest.mark.parametrize("most", (0, 5_500))
+def test_entries_that_do_not_fit_are_never_many(most, cache):
+    for number in range(12):
+        pruning.prune_after(fake(cache, number, 1000, 9 * HOUR), cache, most)
+        assert sum(item.size for item in census(cache)) <= most + most / 8
+
+
 def test_only_one_process_prunes_at_a_time(cache):
     old = fake(cache, 1, 1000, 9 * HOUR)
     (cache / "locks").mkdir()

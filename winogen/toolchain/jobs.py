@@ -121,7 +121,7 @@ def build(
         except _Swept:
             path = _make(job, compiler, store, entry, key)
     with suppress(OSError):
-        pruning.prune(store.root, most, spare={entry, *spare})
+        pruning.prune_after(entry, store.root, most, spare={entry, *spare})
     return path
 
 

@@ -153,9 +153,27 @@ def prune(
     try:
         with FileLock(root / _LOCK, timeout=0):
             os.utime(root / _LOCK)
-            return _prune(root, most, spare, recent)
+            removed, left = _prune(root, most, spare, recent)
+            _room[root, most] = (most - left) // 8
+            return removed
     except (Timeout, NotImplementedError):
         return 0
+
+
+# What may be written to a cache of so many bytes at most before this process looks at it again.
+_room: dict[tuple[Path, int], int] = {}
+
+
+def prune_after(entry: Path, root: Path, most: int, *, spare: Collection[Path] = ()) -> None:
+    """As `prune`, where a new ``entry`` may not fit, and once an hour.
+
+    To look at a cache of ten thousand files takes seconds. An eighth of the room that it had is
+    filled before that, since other processes write to it, too.
+    """
+    key = root, most
+    _room[key] = _room.get(key, 0) - _size(entry)
+    if _room[key] < 0 or is_due(root):
+        prune(root, most, spare=spare)
 
 
 def is_due(root: Path) -> bool:
@@ -166,7 +184,8 @@ def is_due(root: Path) -> bool:
         return True
 
 
-def _prune(root: Path, most: int, spare: Collection[Path], recent: float) -> int:
+def _prune(root: Path, most: int, spare: Collection[Path], recent: float) -> tuple[int, int]:
+    """Return the bytes that were removed, and those that are left."""
     items, now = census(root), time.time()
     left = total = sum(item.size for item in items)
     for item in items:
@@ -177,7 +196,7 @@ def _prune(root: Path, most: int, spare: Collection[Path], recent: float) -> int
                 left -= item.size
         elif left > most and age >= recent and item.path not in spare and _remove(item, root):
             left -= item.size
-    return total - left
+    return total - left, left
 
 
 def _remove(item: Item, root: Path) -> bool:
