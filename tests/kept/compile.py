@@ -105,8 +105,7 @@ def digest(real, words, output, sources, rest, flags):
         specs = [word.split("=")[1] for word in rest if "specs=" in word]
         for library in (*LIBRARIES, *specs):
             parts.append(stamp(ask(real, *machine, f"-print-file-name={library}").decode().strip()))
-    here = os.getcwd().encode()
-    sha = hashlib.sha256(repr(parts).encode().replace(here, b"."))
+    sha = hashlib.sha256(placeless(repr(parts).encode()))
     for piece in pieces(rest):
         if os.path.isfile(piece):
             with open(piece, "rb") as file:
@@ -115,11 +114,22 @@ def digest(real, words, output, sources, rest, flags):
         text = ask(real, *flags, "-E", source)
         if not text or b".incbin" in text or b".include" in text:
             return None
-        text = text.replace(here, b".")
+        text = placeless(text)
         if folder := os.path.dirname(source).encode():
             text = text.replace(folder, b".")
         sha.update(hashlib.sha256(text).digest())
     return sha.hexdigest()
+
+
+def placeless(text):
+    """Return a text without the names of this folder, and of that which it is in.
+
+    pytest numbers them; tests of one run share headers and objects in the outer one.
+    """
+    here = os.getcwd().encode()
+    outer = os.path.dirname(here)
+    text = text.replace(here, b".")
+    return text.replace(outer, b"..") if outer.count(b"/") > 1 else text
 
 
 def pieces(words):

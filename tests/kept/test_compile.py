@@ -24,7 +24,7 @@ def gcc(tmp_path, monkeypatch):
     real = shutil.which("gcc", path=compilers.without(os.environ["PATH"]))
     behind, log, here = tmp_path / "bin", tmp_path / "log", tmp_path / "here"
     behind.mkdir(), here.mkdir(), log.touch()
-    script = f'#!/bin/sh\ncase "$*" in *-o*) echo x >> {log};; esac\nexec {real} "$@"\n'
+    script = f'#!/bin/sh\ncase "$* " in *" -o "*) echo x >> {log};; esac\nexec {real} "$@"\n'
     (behind / "gcc").write_text(script)
     (behind / "gcc").chmod(0o755)
     (here / "main.c").write_text(SOURCE)
@@ -56,6 +56,17 @@ def test_the_same_compile_is_done_once_with_the_same_warnings(gcc, tmp_path):
     (other / "main").unlink()
     assert gcc(*LINK, folder=other) == (0, warnings, 1)
     assert printed(other) == "1\n"
+
+
+def test_what_tests_of_a_run_share_lies_in_folders_of_other_names(gcc, tmp_path):
+    """pytest numbers the folders of its runs."""
+    for name in ("run-1", "run-2", "run-3"):
+        (tmp_path / name).mkdir()
+        here = shutil.copytree(gcc.folder, tmp_path / name / "test")
+        header = tmp_path / name / "shared.h"
+        header.write_text(f"enum {{ SHARED = {int(name == 'run-3')} }};\n")
+        runs = gcc("-include", str(header), *LINK, folder=here)[2]
+        assert runs == (2 if name == "run-3" else 1)
 
 
 def test_a_header_that_changed_is_another_compile(gcc):
