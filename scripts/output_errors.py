@@ -14,29 +14,19 @@ import argparse
 import copy
 import statistics
 import sys
-import time
+from functools import partial
 
 import torch
 
 import winogen.torch
 from winogen.errors import InvalidValue
+from winogen.tasks.turns import clock_of, in_turns
 from winogen.toolchain.machine_file import cpu_name
 from winogen_lab.nets import NETS
 from winogen_lab.nets.blocks import fill
 
 USUAL = ("resnet18", "unet", "vgg16", "dncnn")
 TOLERANCES = (1e-6, 1e-4, 1e-3)
-
-
-def in_turns(models: list[torch.nn.Module], x: torch.Tensor, rounds: int) -> list[float]:
-    """Return the median milliseconds of each model's calls, one after the other again and again."""
-    times: list[list[float]] = [[] for _ in models]
-    for _ in range(rounds + 2):
-        for model, some in zip(models, times):
-            begin = time.process_time()
-            model(x)
-            some.append(1e3 * (time.process_time() - begin))
-    return [statistics.median(some[2:]) for some in times]
 
 
 def worst(
@@ -70,7 +60,9 @@ def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool
         except InvalidValue as refusal:  # float32 itself is further off
             print(f"{name}, {tolerance:g}: {refusal}", flush=True)
     with torch.inference_mode():
-        times = in_turns([usual, *made], x, rounds)
+        calls = [partial(one, x) for one in (usual, *made)]
+        turns = in_turns(calls, clock_of(1), (rounds + 2, rounds + 2))
+        times = [1e3 * statistics.median(some[2:]) for some in turns]
         errors = worst([model, usual, *made], copy.deepcopy(model).double(), net.input, inputs)
     print(f"{name}, no tolerance: {times[0]:.1f} ms, error {errors[1]:.1e}, torch {errors[0]:.1e}")
     for tolerance, one, ms, error in zip(asked, made, times[1:], errors[2:]):

@@ -4,6 +4,7 @@
 """
 
 import os
+import platform
 import subprocess
 import tempfile
 from functools import cache
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from codegen.precompiled import intrinsics
+from kept.folders import kept
 
 from winogen import resources
 from winogen.codegen.render import cdef, render
 from winogen.records import TARGETS
-from winogen.toolchain import find_compiler, host_targets
+from winogen.toolchain import find_compiler, host_targets, jobs
+from winogen.toolchain.cache import OBJECT, KernelStore
+from winogen.toolchain.system import system_name
 
 FOLDER = Path(__file__).parent
 # What a compiler for this machine can be asked to emit.
@@ -42,6 +45,14 @@ def compile_c(folder, *words):
         [*find_compiler().command, "-std=gnu11", *words], cwd=folder, capture_output=True, text=True
     )
     assert run.returncode == 0 and not run.stderr, run.stderr[:4000]
+
+
+def intrinsics(target, flags):
+    """Flags that have gcc take its header of intrinsics as it has read it, kept for all runs."""
+    here = platform.machine(), system_name()
+    job = jobs.LibraryJob("", "kernel", target, flags, dict, OBJECT, "", *here)
+    header = jobs.intrinsics(job, find_compiler(), KernelStore(kept("headers")))
+    return ("-include", str(header)) if header else ()
 
 
 def initialiser(value):
@@ -148,7 +159,7 @@ def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS, el
         return
     quick = ("-O0", "-g1", *sanitizers, *WARNINGS)
     flags = (*quick, *spec.target.flags)
-    header = intrinsics(folder.parent / "precompiled", ("-std=gnu11", *flags))
+    header = intrinsics(spec.target, ("-std=gnu11", *flags))
     compile_c(folder, *flags, *header, "-c", "kernel.c")
     pool = threads_object(folder.parent, quick)
     words = () if "address" in sanitizers[0] else ("-DNO_GUARDS",)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 from kept.folders import kept
@@ -75,12 +76,13 @@ def each_value(items):
 
 def one_draw(items, number, turn):
     """Return the items; of the draws of a test those of this ``turn``, at least one."""
-    places, found = {}, []
+    every, places, found = Counter(map(_function, items)), Counter(), []
     for item in items:
         if item.get_closest_marker("draws"):
-            place = places[_function(item)] = places.get(_function(item), -1) + 1
-            every = sum(_function(other) == _function(item) for other in items)
-            if place % min(number, every) != turn % min(number, every):
+            name = _function(item)
+            turns, place = min(number, every[name]), places[name]
+            places[name] += 1
+            if place % turns != turn % turns:
                 continue
         found.append(item)
     return found

@@ -56,7 +56,7 @@ def test_rows_that_wait_for_the_next_filters():
 
 
 LAYERS = [
-    Convolution(images, 4, 32, kernel, (6, 12), 4, 8, (stride, stride))
+    Convolution(images, 4, 32, kernel, (6, 12), (stride, stride), block_pixels=4, block_filters=8)
     for images, kernel, stride in ((1, (3, 3), 1), (2, (1, 1), 1), (1, (3, 3), 2), (2, (5, 1), 1))
 ]
 CACHES = (256, 512, 1024, 2048, 3072, 4096, 6000, 8192, 16_384)

@@ -99,7 +99,7 @@ def test_where_it_cannot_be_read_ahead_libraries_are_compiled_without(cache, mon
 
 def test_an_emptied_cache_does_not_stop_a_build(cache, monkeypatch):
     monkeypatch.setattr(jobs, "_FEW", 0)
-    header, left = jobs._header, []
+    header, left = jobs.intrinsics, []
 
     def emptied(*job):
         path = header(*job)
@@ -108,6 +108,6 @@ def test_an_emptied_cache_does_not_stop_a_build(cache, monkeypatch):
             left.append(path.exists())
         return path
 
-    monkeypatch.setattr(jobs, "_header", emptied)
+    monkeypatch.setattr(jobs, "intrinsics", emptied)
     library(12)
     assert left == [False]

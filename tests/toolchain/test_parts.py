@@ -1,5 +1,7 @@
 """Parts that libraries have in common: compiled once, linked to each."""
 
+import os
+
 import pytest
 
 from winogen.errors import CompileFailed
@@ -41,6 +43,16 @@ def test_a_build_begins_with_its_parts(fake_cc, declared, last):
         except CompileFailed:
             assert last == "fail"
     assert seen == [("start", 0), (last, 2 if last == "finish" else 1)]
+
+
+def test_what_is_loaded_stays_while_parts_are_compiled(cache, monkeypatch):
+    first, second = (load(*library(number), parts=parts).path for number in (20, 21))
+    for path in (first, second):
+        os.utime(path.parent, (0, 0))
+    monkeypatch.setenv("WINOGEN_CACHE_LIMIT", "1")
+    other = {"doubled": DOUBLED + "\n"}
+    assert load(*library(22), parts=lambda: other).lib.f(10) == 42
+    assert first.exists() and second.exists()
 
 
 def test_a_library_at_hand_wants_no_parts(python):

@@ -7,14 +7,15 @@ worst output of the worst of several inputs counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
+from winogen.tasks.limit import clock, limit
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ SAFE, _AIM = 0.8, 0.65
 # How often tolerances are made anew because of what was measured, and what is worth that.
 _TRIES, _WORTH_IT = 4, 0.75
 # Gains, and errors on more than two inputs, take such a part of the limit of seconds each.
-PART = 0.2
+_PART = 0.2
 # Of an output with fewer numbers than these, noise is drawn several times, but not more often.
 _NUMBERS, _DRAWS = 100, 8
 _STEP = 8.0  # the most that a budget grows at once: gains hold near what was measured
@@ -89,6 +90,82 @@ def draws_of(sizes: Iterable[int]) -> int:
     (4, 8)
     """
     return max(1, min(_DRAWS, -(-_NUMBERS // max(1, min(sizes, default=_NUMBERS)))))
+
+
+def is_real(value: Any) -> bool:
+    """Return whether an output is an array of floats, with some in it."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size > 0
+
+
+def part_of_limit() -> Callable[[], bool]:
+    """Return what says whether a part of the limit of seconds is over that begins now."""
+    begin, most = clock(), limit().seconds
+    return lambda: most is not None and clock() - begin > _PART * most
+
+
+def gains_of(
+    names: Iterable[str],
+    clean: Sequence[Any],
+    moved: Callable[[str, int], tuple[Sequence[Any], float] | None],
+    is_late: Callable[[], bool],
+) -> dict[str, float]:
+    """Return how many times a layer's relative L2 error is the error that an output has from it.
+
+    ``clean``: the outputs. ``moved``: returns them with noise in a value, by its name and the
+    number of the draw, and how large that is; None for what has no such name, or is no floats. The
+    output that moves most counts. Values that there is no time for are missing, too.
+    """
+    found: dict[str, float] = {}
+    real = [place for place, y in enumerate(clean) if is_real(y)]
+    draws = draws_of(clean[place].size for place in real)
+    for name in names:
+        if is_late():
+            break
+        squares, runs = np.zeros(len(real)), [moved(name, draw) for draw in range(draws)]
+        for outputs, noise in filter(None, runs):
+            off = [distance(outputs[place], clean[place]) / noise for place in real]
+            squares += np.square(off) / draws
+        if None not in runs:
+            found[name] = float(np.sqrt(squares.max(initial=0.0)))
+    return found
+
+
+class Unseen(NamedTuple):
+    """An input, the framework's outputs for it, and the same in float64."""
+
+    given: Any
+    theirs: Sequence[Any]
+    exact: Sequence[Any]
+
+
+def output_error(outputs: Sequence[Any], exact: Sequence[Any]) -> float | None:
+    """Return the error of the worst output of floats; None where there is none, or not known."""
+    pairs = [(y, e) for y, e in zip(outputs, exact) if is_real(y)]
+    if not pairs or len(outputs) != len(exact):
+        return None
+    if any(not is_real(e) or y.shape != e.shape or not np.isfinite(e).all() for y, e in pairs):
+        return None
+    return max(distance(y, e) for y, e in pairs)
+
+
+def promised(
+    cases: Sequence[Unseen],
+    run: Callable[[Any], Sequence[Any]] | None,
+    asked: float,
+    predicted: float = 0.0,
+) -> OutputPromise | None:
+    """Return the errors at the outputs of what ``run`` returns for inputs; None: of the framework.
+
+    None where no input has known ones.
+    """
+    if not cases:
+        return None
+    theirs = max(output_error(case.theirs, case.exact) or 0.0 for case in cases)
+    if run is None:
+        return OutputPromise(asked, theirs, theirs, len(cases))
+    ours = [output_error(run(case.given), case.exact) for case in cases]
+    worst = max(float("inf") if off is None else off for off in ours)
+    return OutputPromise(asked, worst, theirs, len(cases), predicted)
 
 
 def kept(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from winogen.graph import Graph, cut
-from winogen.graph.promise import PART, OutputPromise, distance, draws_of
+from winogen.graph import Graph, cut, promise
 from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape
 from winogen.onnx.forms import FORMS
@@ -19,7 +19,6 @@ from winogen.onnx.proof import Exposed
 from winogen.onnx.reading import Reading
 from winogen.onnx.reference import Reference, Running
 from winogen.onnx.whole import disturbed
-from winogen.tasks.limit import clock, limit
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
@@ -30,13 +29,11 @@ _SEEDS, _MORE = (1, 2), (3, 4)
 
 
 def gains_of(model: Model, names: Iterable[str], feed: Feed) -> dict[str, float]:
-    """Return how many times a layer's relative L2 error is the error that an output has from it.
+    """Return the gains of values of a model of known sizes: see `winogen.graph.promise.gains_of`.
 
-    ``names`` are values of a model of known sizes. Noise is added to each in turn, for one input.
-    The output that moves most counts. Those that are no values of floats are missing, as are those
-    that a part of the limit of seconds leaves no time for; all, where the model does not run.
+    Noise is added to each in turn, for one input. All are missing where the model does not run.
     """
-    begin, most = clock(), limit().seconds
+    is_late = promise.part_of_limit()
     made = {name for node in model.graph.node for name in node.output}
     try:
         values = Exposed(model, [name for name in names if name in made]).run(feed)
@@ -47,25 +44,16 @@ def gains_of(model: Model, names: Iterable[str], feed: Feed) -> dict[str, float]
         return {}
     # One number stands for a whole map of zeros.
     nothing = {errors[n]: np.zeros((1,) * x.ndim, x.dtype) for n, x in noisy.items()}
-    clean = session.run(None, {**feed, **nothing})
-    found: dict[str, float] = {}
-    for name, value in noisy.items():
-        if most is not None and clock() - begin > PART * most:
-            break
+
+    def moved(name: str, draw: int) -> tuple[list[Any], float]:
+        value = noisy[name]
         spread = _NOISE * float(np.sqrt(np.mean(np.square(value, dtype=np.float64))))
-        squares = np.zeros(len(clean))
-        draws = draws_of(y.size for y in clean if _is_real(y))
-        for draw in range(draws):
-            drawn = spread * np.random.default_rng(draw).standard_normal(value.shape)
-            moved = session.run(None, {**feed, **nothing, errors[name]: drawn.astype(value.dtype)})
-            squares += (
-                np.square(
-                    [distance(y, e) / _NOISE if _is_real(e) else 0.0 for y, e in zip(moved, clean)]
-                )
-                / draws
-            )
-        found[name] = float(np.sqrt(squares.max(initial=0.0)))
-    return found
+        drawn = spread * np.random.default_rng(draw).standard_normal(value.shape)
+        return session.run(
+            None, {**feed, **nothing, errors[name]: drawn.astype(value.dtype)}
+        ), _NOISE
+
+    return promise.gains_of(noisy, session.run(None, {**feed, **nothing}), moved, is_late)
 
 
 def sized_parts(model: Model, reading: Reading, graph: Graph) -> list[tuple[Graph, list[Shape]]]:
@@ -91,56 +79,31 @@ def settings_of(
     return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
 
 
-class _Fed(NamedTuple):
-    feed: Feed
-    theirs: list[Any]  # the outputs of onnxruntime
-    exact: list[Any]  # the same in float64
-
-
 class UnseenFeeds:
     """A model's outputs in float64 and by onnxruntime, on several inputs of its usual sizes."""
 
     def __init__(self, model: Model, reference: Reference):
-        self._cases: list[_Fed] = []
-        begin, most = clock(), limit().seconds
+        self._cases: list[promise.Unseen] = []
+        is_late = promise.part_of_limit()
         if reference.original is None:
             return
         for seed in (*_SEEDS, *_MORE):
-            late = most is not None and clock() - begin > PART * most
-            if late and seed in _MORE:
+            if is_late() and seed in _MORE:
                 break
             feed = feed_of(model, usual_sizes(model), seed)
             exact = reference.doubled(feed)
             if exact is None:
                 return
             theirs = reference.original.session.run(None, feed)
-            if _off(theirs, exact) is not None:
-                self._cases.append(_Fed(feed, theirs, exact))
+            if promise.output_error(theirs, exact) is not None:
+                self._cases.append(promise.Unseen(feed, theirs, exact))
 
     def promise(
         self, running: Running | None, asked: float, predicted: float = 0.0
-    ) -> OutputPromise | None:
+    ) -> promise.OutputPromise | None:
         """Return the errors at the outputs; ``running`` None: of the original itself.
 
         None where no input has known ones.
         """
-        if not self._cases:
-            return None
-        theirs = max(_off(case.theirs, case.exact) or 0.0 for case in self._cases)
-        if running is None:
-            return OutputPromise(asked, theirs, theirs, len(self._cases))
-        ours = [_off(running.session.run(None, case.feed), case.exact) for case in self._cases]
-        worst = max(float("inf") if off is None else off for off in ours)
-        return OutputPromise(asked, worst, theirs, len(self._cases), predicted)
-
-
-def _off(outputs: Sequence[Any], exact: Sequence[Any]) -> float | None:
-    """The error of the worst output of floats; None where there is none, or it is not known."""
-    pairs = [(y, e) for y, e in zip(outputs, exact) if _is_real(y)]
-    if not pairs or any(y.shape != e.shape or not np.isfinite(e).all() for y, e in pairs):
-        return None
-    return max(distance(y, e) for y, e in pairs)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size > 0
+        run = None if running is None else partial(running.session.run, None)
+        return promise.promised(self._cases, run, asked, predicted)

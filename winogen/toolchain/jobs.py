@@ -108,7 +108,10 @@ class LibraryJob:
 def build(
     job: LibraryJob, store: KernelStore, entry: Path, most: int, spare: Collection[Path] = ()
 ) -> Path:
-    """Compile and publish, unless another process does so first; raise OSError if not writable."""
+    """Compile and publish, unless another process does so first; raise OSError if not writable.
+
+    ``spare``: what must stay in the cache, whose limit is ``most`` bytes.
+    """
     compiler = _compiler_for(job)
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
         path = store.find(entry, job.product)
@@ -117,9 +120,9 @@ def build(
         key = job.key if locked else None
         store.sweep(key)
         try:
-            path = _make(job, compiler, store, entry, key)
+            path = _make(job, compiler, store, entry, key, spare)
         except _Swept:
-            path = _make(job, compiler, store, entry, key)
+            path = _make(job, compiler, store, entry, key, spare)
     with suppress(OSError):
         pruning.prune_after(entry, store.root, most, spare={entry, *spare})
     return path
@@ -142,20 +145,28 @@ def _compiler_for(job: LibraryJob) -> Compiler:
 
 
 def _make(
-    job: LibraryJob, compiler: Compiler, store: KernelStore, entry: Path, key: str | None
+    job: LibraryJob,
+    compiler: Compiler,
+    store: KernelStore,
+    entry: Path,
+    key: str | None,
+    spare: Collection[Path],
 ) -> Path:
     with store.workbench(key) as folder, _told(job):
         needed = [folder / SOURCE]
         try:
-            needed[0].write_text(str(job.source))
-            needed += [_part(job, name, text, store) for name, text in job.parts().items()]
+            source = str(job.source)
+            needed[0].write_text(source)
+            needed += [_part(job, name, text, store, spare) for name, text in job.parts().items()]
             parts = [str(path) for path in needed[1:]]
             flags = compiler.spelled(job.flags)
             # Sources come first: what no source before a library needs, some linkers leave out.
             known = ["-x", "c-header"] if job.product == HEADER else []
-            if header := _header(job, compiler, store):
-                needed.append(header)
-                known = ["-include", str(header)]
+            if job.product != HEADER and _INTRINSICS.search(source):
+                _compiled.append(job.name)
+                if header := intrinsics(job, compiler, store, len(_compiled) > _FEW, spare):
+                    needed.append(header)
+                    known = ["-include", str(header)]
             command = [*compiler.command, *known, SOURCE, *parts, *flags, "-o", job.product]
             environment = compiler.environment(folder)
             _compile(job, command, environment, needed, store, entry)
@@ -171,25 +182,31 @@ def _make(
             raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
 
 
-def _part(job: LibraryJob, name: str, text: str, store: KernelStore) -> Path:
+def _part(
+    job: LibraryJob, name: str, text: str, store: KernelStore, spare: Collection[Path]
+) -> Path:
     """Return the object of a part of a library, compiled unless it was for another one."""
     flags = (*job.flags, "-c")
     part = replace(job, source=text, name=name, flags=flags, parts=dict, product=OBJECT)
     entry = store.entry(name, part.key)
-    return store.find(entry, OBJECT) or build(part, store, entry, pruning.limit())
+    return store.find(entry, OBJECT) or build(part, store, entry, pruning.limit(), spare)
 
 
 _compiled: list[str] = []  # the names of libraries with intrinsics
 
 
-def _header(job: LibraryJob, compiler: Compiler, store: KernelStore) -> Path | None:
+def intrinsics(
+    job: LibraryJob,
+    compiler: Compiler,
+    store: KernelStore,
+    reads: bool = True,
+    spare: Collection[Path] = (),
+) -> Path | None:
     """Return a header of intrinsics that gcc has read before with the flags of a library.
 
-    gcc takes what it made of it (its `.gch`) where that fits; else it reads the header.
+    gcc takes what it made of it (its `.gch`) where that fits; else it reads the header. ``reads``:
+    whether it does so now if nobody has before. None for other compilers, too.
     """
-    if job.product == HEADER or not _INTRINSICS.search(str(job.source)):
-        return None
-    _compiled.append(job.name)
     if compiler.family != "gcc":
         return None
     text = _HEADER.format(compiler.version)
@@ -197,10 +214,10 @@ def _header(job: LibraryJob, compiler: Compiler, store: KernelStore) -> Path | N
     header = replace(job, source=text, flags=flags, parts=dict, product=HEADER, name="intrinsics")
     entry = store.entry(header.name, header.key)
     if not store.find(entry, HEADER):
-        if len(_compiled) <= _FEW:
+        if not reads:
             return None
         try:
-            build(header, store, entry, pruning.limit())
+            build(header, store, entry, pruning.limit(), spare)
         except CompileFailed:
             return None
     return entry / SOURCE

@@ -31,7 +31,7 @@ from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.facts import digest_of, facts_of
 from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.promising import Unseen, gains_of
+from winogen.torch.promising import UnseenInputs, gains_of
 from winogen.torch.proving import MOST_OF_CODES, confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.report import Reference, Report, Row
@@ -280,8 +280,8 @@ class Torch(Adapter[Segments]):
         return self._optimized(draft.made.body, Report())
 
     @cached_property
-    def _unseen(self) -> Unseen:
-        return Unseen(self.model, self.calls)
+    def _unseen(self) -> UnseenInputs:
+        return UnseenInputs(self.model, self.calls)
 
     @cached_property
     def _reference(self) -> Reference:

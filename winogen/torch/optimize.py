@@ -32,7 +32,7 @@ from winogen.torch.drafting import Torch
 from winogen.torch.known import Known
 from winogen.torch.optimized import Optimized
 from winogen.torch.preparing import prepare, tidy
-from winogen.torch.promising import Unseen
+from winogen.torch.promising import UnseenInputs
 from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
@@ -368,7 +368,7 @@ def _swapped(
         decision.budgets,
     )
     if asked is not None:  # nothing says what becomes of a layer's error: the whole is measured
-        promise = certain(Unseen(own, calls).promise(other, asked), asked)
+        promise = certain(UnseenInputs(own, calls).promise(other, asked), asked)
         report = replace(report, promise=promise)
         if not promise.holds:
             check_framework(promise, "torch")

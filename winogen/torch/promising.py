@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.graph.promise import PART, OutputPromise, distance, draws_of
-from winogen.tasks.limit import clock, limit
+from winogen.graph import promise
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import alike, run
 from winogen.torch.copies import evaluated, restored
@@ -27,13 +26,13 @@ class Noisy(fx.Interpreter):
         super().__init__(module)
         self.name, self.generator, self.noise = "", torch.Generator(), 0.0
 
-    def leaves(self, tensors: Sequence[Tensor], name: str = "", draw: int = 0) -> list[Tensor]:
-        """Return the outputs that are floats; ``name``: the node with noise, "" for none."""
+    def leaves(self, tensors: Sequence[Tensor], name: str = "", draw: int = 0) -> list[Any]:
+        """Return the outputs as arrays; ``name``: the node with noise, "" for none."""
         self.name = name
         self.generator.manual_seed(draw)
         torch.manual_seed(0)
         found = self.run(*clones(tensors))
-        return [y.detach().clone() for y in found if _is_real(y)]
+        return _arrays(y.detach().clone() if isinstance(y, Tensor) else y for y in found)
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node."""
@@ -47,89 +46,62 @@ class Noisy(fx.Interpreter):
 
 
 def gains_of(module: fx.GraphModule, names: Iterable[str], calls: Calls) -> dict[str, float]:
-    """Return how many times a layer's relative L2 error is the error that an output has from it.
+    """Return the gains of values of a trace's graph: see `winogen.graph.promise.gains_of`.
 
-    ``module`` is a trace, ``names`` are values of its graph: where nodes have such a name, noise is
-    added to their values, on the example. The output that moves most counts. Layers whose value no
-    node has are missing, and those that a part of the limit of seconds leaves no time for.
+    Where nodes have such a name, noise is added to their values, on the example.
     """
-    found: dict[str, float] = {}
-    begin, most = clock(), limit().seconds
-    noisy, nodes = Noisy(module), {node.name for node in module.graph.nodes}
+    is_late, noisy = promise.part_of_limit(), Noisy(module)
+    nodes = {node.name for node in module.graph.nodes}
+
+    def moved(name: str, draw: int) -> tuple[list[Any], float] | None:
+        node = name.partition(".")[0]  # "conv.0" is a part of the node conv
+        if node not in nodes:
+            return None
+        noisy.noise = 0.0
+        leaves = noisy.leaves(calls.tensors, node, draw)
+        return (leaves, noisy.noise) if noisy.noise else None
+
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        clean = noisy.leaves(calls.tensors)
-        draws = draws_of(y.numel() for y in clean)
-        for name in names:
-            if most is not None and clock() - begin > PART * most:
-                break
-            node = name.partition(".")[0]  # "conv.0" is a part of the node conv
-            if node in nodes:
-                squares = [0.0] * len(clean)
-                for draw in range(draws):
-                    noisy.noise = 0.0
-                    moved = noisy.leaves(calls.tensors, node, draw)
-                    for place, (y, exact) in enumerate(zip(moved, clean)):
-                        off = distance(y.numpy(), exact.numpy()) / (noisy.noise or 1.0)
-                        squares[place] += off**2 / draws
-                if noisy.noise:
-                    found[name] = max(squares, default=0.0) ** 0.5
-    return found
+        return promise.gains_of(names, noisy.leaves(calls.tensors), moved, is_late)
 
 
-class _Exact(NamedTuple):
-    tensors: list[Tensor]
-    theirs: list[Any]  # what torch makes of them
-    exact: list[Any]  # the same in float64
-
-
-class Unseen:
+class UnseenInputs:
     """A model in float64 and as torch computes it, on the example and on inputs like it."""
 
     def __init__(self, model: nn.Module, calls: Calls):
         self.model, self.calls = model, calls
-        self._cases: list[_Exact] = []
-        double, most = evaluated(model).double(), limit().seconds
-        begin = clock()
+        self._cases: list[promise.Unseen] = []
+        double, is_late = evaluated(model).double(), promise.part_of_limit()
         with torch.no_grad():
             for seed in range(1 + _OTHERS):
-                late = most is not None and clock() - begin > PART * most
-                if late and len(self._cases) > 1:
+                if is_late() and len(self._cases) > 1:
                     break
                 tensors = alike(calls.tensors, seed) if seed else calls.tensors
                 try:
                     with restored(model):
-                        theirs = run(model, calls, clones(tensors))[0]
-                    exact = run(double, calls, [_double(t) for t in clones(tensors)])[0]
+                        theirs = _arrays(run(model, calls, clones(tensors))[0])
+                    exact = _arrays(run(double, calls, [_double(t) for t in clones(tensors)])[0])
                 except Exception:  # a model that is made for one type, or takes no other numbers
                     continue
-                if _off(theirs, exact) is not None:
-                    self._cases.append(_Exact(tensors, theirs, exact))
+                if promise.output_error(theirs, exact) is not None:
+                    self._cases.append(promise.Unseen(tensors, theirs, exact))
 
     def promise(
         self, optimized: Callable[..., Any], asked: float, predicted: float = 0.0
-    ) -> OutputPromise | None:
+    ) -> promise.OutputPromise | None:
         """Return the errors at the outputs; None where no input has known ones."""
-        if not self._cases:
-            return None
-        measured = theirs = 0.0
+
+        def outputs(tensors: list[Tensor]) -> list[Any]:
+            with restored(self.model):
+                return _arrays(run(optimized, self.calls, clones(tensors))[0])
+
         with torch.no_grad():
-            for case in self._cases:
-                with restored(self.model):
-                    ours = run(optimized, self.calls, clones(case.tensors))[0]
-                off = _off(ours, case.exact)
-                measured = max(measured, float("inf") if off is None else off)
-                theirs = max(theirs, _off(case.theirs, case.exact) or 0.0)
-        return OutputPromise(asked, measured, theirs, len(self._cases), predicted)
+            return promise.promised(self._cases, outputs, asked, predicted)
 
 
-def _off(leaves: Sequence[Any], exact: Sequence[Any]) -> float | None:
-    """The error of the worst output; None where there is none, or they are not alike."""
-    pairs = [(y, e) for y, e in zip(leaves, exact) if _is_real(y)]
-    if not pairs or len(leaves) != len(exact):
-        return None
-    if any(not _is_real(e) or y.shape != e.shape or not e.isfinite().all() for y, e in pairs):
-        return None
-    return max(distance(y.numpy(), e.numpy()) for y, e in pairs)
+def _arrays(leaves: Iterable[Any]) -> list[Any]:
+    """Tensors of floats as arrays, and None for all else."""
+    return [leaf.numpy() if _is_real(leaf) else None for leaf in leaves]
 
 
 def _double(tensor: Tensor) -> Tensor:

@@ -24,38 +24,14 @@ from math import prod
 from winogen.errors import InvalidValue
 from winogen_lab.loops.caches import Cache, Step, walked
 from winogen_lab.loops.registers import columns_below
+from winogen_lab.loops.traffic import AXES, Sizes
 
-AXES = ("Fw", "Fh", "X", "Y", "C", "K", "N")
 OPERANDS = ("inputs", "weights", "outputs")
 _BUFFERS = dict(zip(OPERANDS, ("IB", "KB", "OB")))
 _REUSED_BY = {"inputs": {"K"}, "weights": {"X", "Y", "N"}, "outputs": {"C", "Fw", "Fh"}}
 _WINDOW = ("Fw", "Fh", "X", "Y")  # axes whose turns share inputs
 _PAGE = 4096  # operands begin at whole pages
 _LOOP = re.compile(r"(Fw|Fh|[XYCKN])(?:_?[0-9]+)?(?:=([0-9]{1,9}))?")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A convolution without groups; the input is ``input``, its padding included."""
-
-    images: int
-    channels: int
-    filters: int
-    kernel: tuple[int, int]
-    output: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    itemsize: int = 4
-
-    @property
-    def extents(self) -> dict[str, int]:
-        """How long each axis is."""
-        sizes = *self.kernel[::-1], *self.output[::-1], self.channels, self.filters, self.images
-        return dict(zip(AXES, sizes))
-
-    @property
-    def products(self) -> int:
-        """All multiplications."""
-        return prod(self.extents.values())
 
 
 @dataclass(frozen=True)
@@ -258,7 +234,7 @@ def _turns(loops: Sequence[Loop]) -> list[int]:
 
 def _plain(loops: Sequence[Loop], layer: Sizes, layout: str) -> list[list[int]]:
     """How far each loop moves inputs, weights and outputs that lie as arrays."""
-    image = _steps(layout, layer.channels, *_input(layer))
+    image = _steps(layout, layer.channels, *layer.input)
     result = _steps(layout, layer.filters, *layer.output)
     taps = layer.channels * layer.filters
     axes: list[dict[str, int]] = [
@@ -274,7 +250,7 @@ def _packed(loops: Sequence[Loop], layer: Sizes) -> list[list[int]]:
     """The same for operands that lie as the loops walk."""
     turns = _turns(loops)
     inner = next((loop.extent for loop in loops if loop.axis == "C"), 1)
-    high, wide = _input(layer)
+    high, wide = layer.input
     along = {"Fw": inner, "X": inner * layer.stride[1], "Fh": inner * wide,
              "Y": inner * wide * layer.stride[0]}  # fmt: skip
     images, plane = [], inner * wide * high
@@ -295,12 +271,6 @@ def _packed(loops: Sequence[Loop], layer: Sizes) -> list[list[int]]:
             size *= count if used else 1
         others.append(moves)
     return [images, *others]
-
-
-def _input(layer: Sizes) -> tuple[int, int]:
-    """Rows and columns of the input."""
-    high, wide = map(columns_below, layer.output, layer.kernel, layer.stride)
-    return high, wide
 
 
 def _steps(layout: str, channels: int, high: int, wide: int) -> dict[str, int]:

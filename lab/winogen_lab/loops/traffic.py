@@ -36,6 +36,8 @@ from winogen.records import Machine
 from winogen.records.machine import L1_BYTES
 from winogen_lab.loops.registers import columns_below
 
+AXES = ("Fw", "Fh", "X", "Y", "C", "K", "N")
+
 
 class Bytes(NamedTuple):
     """Bytes of the inputs and of the filters."""
@@ -50,18 +52,41 @@ class Bytes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """The sizes of a convolution without groups, and the register block that computes it."""
+class Sizes:
+    """A convolution without groups."""
 
     images: int
     channels: int
     filters: int
     kernel: tuple[int, int]
     output: tuple[int, int]
-    block_pixels: int  # R_x
-    block_filters: int  # R_m·m0
     stride: tuple[int, int] = (1, 1)
     itemsize: int = 4
+
+    @property
+    def input(self) -> tuple[int, int]:
+        """Rows and columns of an image, its padding included."""
+        high, wide = map(columns_below, self.output, self.kernel, self.stride)
+        return high, wide
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """How long each axis is."""
+        sizes = *self.kernel[::-1], *self.output[::-1], self.channels, self.filters, self.images
+        return dict(zip(AXES, sizes))
+
+    @property
+    def products(self) -> int:
+        """All multiplications."""
+        return prod(self.extents.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(Sizes):
+    """A convolution without groups, and the register block that computes it."""
+
+    block_pixels: int  # R_x
+    block_filters: int  # R_m·m0
 
     @property
     def filter_bytes(self) -> int:
@@ -71,12 +96,12 @@ class Convolution:
     @property
     def input_bytes(self) -> int:
         """All images with their padding: IN."""
-        return self.images * self.rows_below(self.output[0]) * self.row_bytes
+        return self.images * self.input[0] * self.row_bytes
 
     @property
     def row_bytes(self) -> int:
         """One row of input."""
-        return self._columns(self.output[1]) * self.channels * self.itemsize
+        return self.input[1] * self.channels * self.itemsize
 
     def rows_below(self, rows: int) -> int:
         """Return the rows of input below so many rows of outputs."""
