@@ -20,6 +20,7 @@ from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
 from winogen.conv.standalone_transposed import standalone_transposed
 from winogen.kernels import gemm, weight_gradient
+from winogen.kernels.fourier import FourierSpec
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
@@ -96,6 +97,13 @@ def gradient_of(target, layout):
     )
 
 
+def fourier_of(target, dtype="float32", lengths=(32, 64)):
+    """The C of Fourier transforms of tiles."""
+    precision = Precision.of(dtype)
+    storing = TARGETS[target].storing(*(number.name for number in precision.stored))
+    return render(FourierSpec(precision, storing, lengths))
+
+
 def bytes_of(target, algorithm, layout, kind=QuantizedSpec, extensions=""):
     """The C of a convolution of bytes."""
     usual = {"avx512": "+vnni", "neon": "+dotprod"}
@@ -152,6 +160,7 @@ def everything():
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
             files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
+        files[f"fourier_{target}"] = fourier_of(target)
     files["bytes_direct_neon_i8mm"] = bytes_of("neon", "direct", "NHWC", extensions="+i8mm")
     # All but what stands at the top: functions that are parts of kernels.
     shared = parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0]))[f"gemm_{SHOWN[0]}"]

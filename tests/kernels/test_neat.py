@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 from kernels.samples import LAYOUTS, borders, of_phases, reaching
-from kernels.test_golden import able, product_of, standalone_files, words_of
+from kernels.test_golden import able, fourier_of, product_of, standalone_files, words_of
 from kernels.turns import turns
 
 from winogen import kernels
@@ -65,6 +65,12 @@ def test_every_transform_of_a_kernel_is_called(algorithm):
 def test_the_c_of_a_product_is_neat(target):
     for dtype, columns in (("float32", 64), ("float64", 512)):
         assert news(product_of(target, dtype, columns)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_transforms_is_neat(target):
+    for dtype, lengths in (("float32", (64, 64)), ("float64", (1, 96)), ("uint8", (48, 32))):
+        assert news(fourier_of(target, dtype, lengths)) == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

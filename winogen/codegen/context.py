@@ -11,6 +11,7 @@ from winogen.codegen.functions import FUNCTIONS, TypedConstants
 from winogen.codegen.headers import FunctionContext, function
 from winogen.codegen.templates import Context
 from winogen.codegen.transform import Transform
+from winogen.kernels.fourier import FourierSpec
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import WISHES, Spec, declaration, fields_for, wishes_of
 from winogen.kernels.spec import KernelSpec
@@ -167,7 +168,9 @@ class RealKernelContext(ProductKernelContext):
     lane_constants: bool = False  # whether transforms take constants from lanes
 
 
-def tuned(spec: KernelSpec | GemmSpec | GradientSpec, uses: tuple[str, ...]) -> dict[str, Any]:
+def tuned(
+    spec: KernelSpec | GemmSpec | GradientSpec | FourierSpec, uses: tuple[str, ...]
+) -> dict[str, Any]:
     """Return what templates know of numbers, vectors and the register block."""
     tuning, precision = spec.tuning, spec.precision
     return {

@@ -23,6 +23,7 @@ _TEXTS = {
     "KernelSpec": "convolution",
     "GemmSpec": "gemm",
     "GradientSpec": "gradient",
+    "FourierSpec": "fourier",
     "QuantizedSpec": "quantized",
     "RealsSpec": "quantized",
 }

@@ -2,7 +2,8 @@
 
 Overlap-save: a tile of the padded map is transformed, multiplied by the transformed filter and
 transformed back; all outputs whose windows lie in the tile are right. `winogen.conv.spectral` runs
-it by `numpy.fft`; there is no kernel in C. Nothing here touches data.
+it by `numpy.fft`, and `winogen.conv.fourier_tiles` layers of many tiles in C. Nothing here touches
+data.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import log2, prod, sqrt
+from typing import Any
+
+import numpy as np
 
 from winogen.conv.cuts import WORKSPACE
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
@@ -244,10 +248,45 @@ def is_large(problem: Problem) -> bool:
     return prod(problem.layer.kernel) >= LEAST_TAPS
 
 
+def asks_for_any(request: Request) -> bool:
+    """Whether a request is for any algorithm, with any numbers."""
+    return request.algorithm == "auto" and not request.asks_for_numbers
+
+
 def computes(problem: Problem, request: Request) -> bool:
     """Whether transforms compute what a request for any algorithm asks for."""
-    auto = request.algorithm == "auto" and not request.asks_for_numbers
-    return auto and problem.layer.dtype in COMPUTED_TYPES
+    return asks_for_any(request) and problem.layer.dtype in COMPUTED_TYPES
+
+
+def sources(axis: Axis, size: int, mode: str, start: int, length: int) -> np.ndarray:
+    """Return where positions of the padded axis come from, ``start`` being the first; -1: zero.
+
+    >>> sources(Axis(3, before=2, after=1), 4, "reflect", 0, 8).tolist()
+    [2, 1, 0, 1, 2, 3, 2, -1]
+    """
+    places = np.arange(start, start + length) - axis.before
+    padded = places < size + axis.after
+    if mode == "circular":
+        places %= size
+    elif mode == "replicate":
+        places = places.clip(0, size - 1)
+    elif mode == "reflect":
+        places = np.abs(places)
+        places = np.where(places < size, places, 2 * (size - 1) - places)
+    else:
+        padded &= (0 <= places) & (places < size)
+    return np.where(padded, places, -1)
+
+
+def planes(layer: Layer, array: np.ndarray | None) -> Any:
+    """Return a view (N, C, …) of an array in the layer's layout; None for None."""
+    if array is None:
+        return None
+    if array.ndim == layer.rank:  # one map of one channel
+        array = array[None] if layer.planar else array[..., None]
+    if array.ndim == layer.rank + 1:
+        array = array[None]
+    return array if layer.planar else np.moveaxis(array, -1, 1)
 
 
 def checked(problem: Problem, request: Request, machine: Machine) -> FourierCandidate:

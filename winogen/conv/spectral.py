@@ -98,10 +98,8 @@ class Spectral(Executable):
     def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
         """Transform tiles, multiply them and transform them back."""
         input, bias, slopes, *others = arrays
-        x, before, after, y = (
-            None if array is None else self._planes(array) for array in (input, *others)
-        )
-        assert x is not None and y is not None
+        layer = self.problem.layer
+        x, before, after, y = (fourier.planes(layer, one) for one in (input, *others))
         finish = finished(self.problem.epilogue, bias, slopes, before, after, y)
         compute = self._alone if fourier.is_alone(self.problem) else self._summed
 
@@ -119,15 +117,6 @@ class Spectral(Executable):
 
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(one, range(self.threads)))
-
-    def _planes(self, array: np.ndarray) -> np.ndarray:
-        """A view (N, C, …) of an array in the layer's layout."""
-        layer = self.problem.layer
-        if array.ndim == layer.rank:  # one map of one channel
-            array = array[None] if layer.planar else array[..., None]
-        if array.ndim == layer.rank + 1:
-            array = array[None]
-        return array if layer.planar else np.moveaxis(array, -1, 1)
 
     def _pieces(self) -> Iterator[tuple[slice, list[tuple[int, tuple[int, ...]]]]]:
         """What is computed at once: channels, or a group, and some tiles: image, place."""
@@ -325,29 +314,17 @@ def _runs(axis: Axis, size: int, mode: str, start: int, length: int) -> list[Run
 
     ``start`` is in the padded axis. What is not in any run is zero.
     """
-    if mode == "zeros":
-        first, last = max(start, axis.before), min(start + length, axis.before + size)
-        if first >= last:
-            return []
-        return [
-            (slice(first - start, last - start), slice(first - axis.before, last - axis.before))
-        ]
-    stop = min(start + length, axis.before + size + axis.after)
-    places = np.arange(start, stop) - axis.before
-    if mode == "circular":
-        places %= size
-    elif mode == "replicate":
-        places = places.clip(0, size - 1)
-    else:
-        places = np.abs(places)
-        places = np.where(places < size, places, 2 * (size - 1) - places)
+    places = fourier.sources(axis, size, mode, start, length)
     runs, begin = [], 0
     while begin < len(places):
         end, here = begin + 1, int(places[begin])
-        step = int(places[end]) - here if end < len(places) else 1
+        if here < 0:
+            begin = end
+            continue
+        step = int(places[end]) - here if end < len(places) and places[end] >= 0 else 1
         if abs(step) > 1:
             step = 1
-        while end < len(places) and places[end] - places[end - 1] == step:
+        while end < len(places) and 0 <= places[end] == places[end - 1] + step:
             end += 1
         last = int(places[end - 1])
         source = slice(here, here + 1) if step == 0 else (

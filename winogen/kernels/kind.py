@@ -72,6 +72,7 @@ _ITEMS = {
         "block": ("block_rows", "block_cols"),
         "grid": ("grid_rows", "grid_cols"),
         "tiles": ("tile_rows", "tile_cols"),
+        "step": ("step_h", "step_w"),
         "limits": ("lowest", "highest"),
         "a": ("a_row", "a_column"),
         "b": ("b_row", "b_column"),
