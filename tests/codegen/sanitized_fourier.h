@@ -1,5 +1,6 @@
 /* The definition of convolution channel by channel. KERNEL_H, KERNEL_W: the size of the filters.
- * `height_order`, `width_order`: frequencies in the order of the kernel. Rows and columns come from
+ * `height_order`, `width_order`: frequencies in the order of the kernel. TOGETHER: channels whose
+ * packed filters lie number by number side by side. Rows and columns come from
  * anywhere, some columns from beside each other. */
 
 #include <complex.h>
@@ -39,17 +40,22 @@ static int failed(int i, unsigned seed)
     const int64_t read = numbers_of(p->input, p->batch, p->channels, HEIGHT_IN, WIDTH_IN);
     const int64_t written = numbers_of(p->output, p->batch, p->channels, p->out_height, p->out_width);
     real *input = numbers(read, &seed), *taps = numbers(p->channels * KERNEL_H * KERNEL_W, &seed);
-    real *packed = exactly(p->channels * LENGTH_W * LENGTH_H * 2 * size, 8), *next = packed;
+    const int64_t points = LENGTH_W * LENGTH_H;
+    const int64_t filters = (p->channels + TOGETHER - 1) / TOGETHER * points * 2 * TOGETHER;
+    real *packed = exactly(filters * size, 8);
     int64_t *row_from = exactly(rows * index, 8), *col_from = exactly(cols * index, 8);
     real *output = exactly(written * size, 8);
     fill_sources(row_from, rows, HEIGHT_IN, 0, &seed);
     fill_sources(col_from, cols, WIDTH_IN, i % 2, &seed);
+    for (int64_t k = 0; k < filters; k++) packed[k] = 0;
     for (int64_t c = 0; c < p->channels; c++)
         for (int64_t q = 0; q < LENGTH_W; q++)
             for (int64_t k = 0; k < LENGTH_H; k++) {
                 const real *own = taps + c * KERNEL_H * KERNEL_W;
                 const double complex x = one_frequency(own, height_order[k], width_order[q]);
-                *next++ = (real)creal(x), *next++ = (real)cimag(x);
+                real *to = packed + c % TOGETHER
+                         + (c / TOGETHER * points + q * LENGTH_H + k) * 2 * TOGETHER;
+                to[0] = (real)creal(x), to[TOGETHER] = (real)cimag(x);
             }
     run(i, &(winogen_call){ .input = input, .packed = packed, .rows = row_from,
                             .columns = col_from, .output = output });

@@ -12,29 +12,30 @@ from winogen.records import Precision, Strides
 
 TYPES = ("float32", "float64", "uint8", "uint16")
 LENGTHS = ((12, 32), (64, 16), (1, 96))  # all radices, and rows alone
+LANES = (("NCHW", False), ("NHWC", False), ("NCHW", True), ("NHWC", True))
 KERNEL, IMAGE = (5, 4), (9, 40)
 
 
-def spec_of(dtype, target, lengths):
+def spec_of(dtype, target, lengths, *lanes):
     precision = Precision.of(dtype)
     stored = (number.name for number in precision.stored)
-    return FourierSpec(precision, target.storing(*stored), lengths)
+    return FourierSpec(precision, target.storing(*stored), lengths, *lanes)
 
 
 @pytest.mark.parametrize("target", EMITTABLE, ids=lambda target: target.name)
 def test_no_kernel_makes_a_warning(target, tmp_path):
     names = []
-    for dtype, lengths in product(TYPES, LENGTHS):
-        names.append(f"{dtype}_{lengths[0]}.c")
-        (tmp_path / names[-1]).write_text(render(spec_of(dtype, target, lengths)))
+    for index, (dtype, lanes) in enumerate(product(TYPES, LANES)):
+        names.append(f"{index}.c")
+        spec = spec_of(dtype, target, LENGTHS[index % 3], *lanes)
+        (tmp_path / names[-1]).write_text(render(spec))
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
 def works(spec, kernel):
-    """Layers of few and of many tiles, in both layouts, alone and between other channels."""
-    sizes = ((1, 1), (7, 30), (20, 90))
-    for index, (size, channels) in enumerate(product(sizes, (1, 3))):
-        layout = ("NCHW", "NHWC")[index % 2]
+    """Layers of few and of many tiles and channels, alone and between other channels."""
+    sizes, layout = ((1, 1), (7, 30), (20, 90)), spec.layout
+    for index, (size, channels) in enumerate(product(sizes, (1, 3, 17))):
         yield FourierWork(
             spec,
             batch=1 + index % 2,
@@ -47,10 +48,12 @@ def works(spec, kernel):
         )
 
 
-@pytest.mark.parametrize("lanes, lengths", turns(VECTORS, LENGTHS))
-def test_no_kernel_leaves_its_arrays_or_the_language(lanes, lengths, tmp_path):
-    dtype, target = VECTORS[lanes][LENGTHS.index(lengths) % len(VECTORS[lanes])]
-    spec, kernel = spec_of(dtype, target, lengths), KERNEL
+@pytest.mark.parametrize("lanes, hold", turns(VECTORS, LANES))
+def test_no_kernel_leaves_its_arrays_or_the_language(lanes, hold, tmp_path):
+    index = LANES.index(hold)
+    dtype, target = VECTORS[lanes][index % len(VECTORS[lanes])]
+    lengths = LENGTHS[(index + lanes) % 3]
+    spec, kernel = spec_of(dtype, target, lengths, *hold), KERNEL
     if lengths[0] == 1:
         kernel = 1, KERNEL[1]
     height, width = (", ".join(map(str, frequencies(length))) for length in lengths)
@@ -58,6 +61,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(lanes, lengths, tmp_path):
         f"typedef {spec.precision.real.c} real;",
         f"enum {{ KERNEL_H = {kernel[0]}, KERNEL_W = {kernel[1]} }};",
         f"enum {{ LENGTH_H = {lengths[0]}, LENGTH_W = {lengths[1]} }};",
+        f"enum {{ TOGETHER = {lanes if spec.channels else 1} }};",
         f"enum {{ HEIGHT_IN = {IMAGE[0]}, WIDTH_IN = {IMAGE[1]} }};",
         f"static const int64_t height_order[] = {{ {height} }};",
         f"static const int64_t width_order[] = {{ {width} }};",

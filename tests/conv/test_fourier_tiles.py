@@ -64,7 +64,7 @@ def layers(draw):
     padded = [a + count + b for (a, b), count in zip(padding, size)]
     kernel = tuple(min(k, (most - 1) // d + 1) for k, most, d in zip(kernel, padded, dilation))
     layout = draw(st.sampled_from((("NCW", "NWC"), ("NCHW", "NHWC"))[rank - 1]))
-    channels, images = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    channels, images = draw(st.sampled_from((1, 2, 5, 17))), draw(st.integers(1, 3))
     options = dict(padding=tuple(padding), dilation=dilation, groups=channels,
                    padding_mode=mode, layout=layout)  # fmt: skip
     shape = (images, channels, *size) if layout[1] == "C" else (images, *size, channels)
@@ -157,7 +157,7 @@ def test_memory_is_what_the_plan_says_and_a_limit_is_kept():
     assert "butterfly_8" in plan.source
 
 
-def test_auto_takes_it_where_tiles_fill_the_lanes():
+def test_auto_takes_it_where_each_filter_sees_one_channel():
     def name(weight, shape, **options):
         asked = {"algorithm": options.pop("algorithm", "auto")}
         layer = Layer.of(weight, options.pop("dtype", "float32"), **options)
@@ -169,7 +169,9 @@ def test_auto_takes_it_where_tiles_fill_the_lanes():
     assert name(*large, padding=10, stride=2) != "FourierTiles"
     assert name((1, 1, 3, 3), large[1]) == "Kernels"
     assert name((2, 1, 21, 21), large[1]) != "FourierTiles"  # two filters see a channel
-    assert name((64, 1, 31, 31), (1, 64, 56, 56), groups=64, padding=15) == "Fourier"
+    many = (64, 1, 31, 31), (1, 64, 56, 56)
+    assert name(*many, groups=64, padding=15) == "FourierTiles"
+    assert name((64, 64, 31, 31), (1, 64, 56, 56), padding=15) == "Fourier"  # a sum of channels
     assert name(*large, algorithm="direct") == "Kernels"
 
 

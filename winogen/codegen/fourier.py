@@ -36,6 +36,8 @@ class AxisContext:
 class FourierContext(RealKernelContext, templates=("fourier.c.j2",)):
     """What the template of Fourier transforms of tiles knows of a kernel."""
 
+    channels: bool  # whether each lane has a channel of its own
+    side_by_side: bool  # whether these lie side by side in the arrays
     height: AxisContext
     width: AxisContext
     turning: Sequence[Butterflies]  # of both axes, each table once
@@ -54,8 +56,10 @@ def text(
     return FourierContext(
         **framed(spec, prefix, call, narrow=precision.narrow, flushes=target.flushes, alone=alone),
         **tuned(spec, ()),
-        title=[f"{TITLE}: {precision.arrays}, {target.name}."],
-        layout="NCHW",
+        title=[f"{TITLE}: {precision.arrays}, {spec.layout}, {target.name}."],
+        layout=spec.layout,
+        channels=spec.channels,
+        side_by_side=spec.side_by_side,
         row_step="1",
         packed_sums=True,
         height=height,

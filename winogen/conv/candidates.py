@@ -49,7 +49,7 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
     asked = request.algorithm
     if asked not in ("auto", *algorithms_beside(asked)):
         raise Unsupported(
-            f'algorithm: got "{asked}", which has no kernel in C; allowed: '
+            f'algorithm: got "{asked}", which has no C that stands alone; allowed: '
             f"auto, {', '.join(algorithms(rank=problem.layer.rank))}"
         )
     for precision in precisions(problem.layer, request, target):

@@ -1,8 +1,7 @@
 """Fourier transforms in C, of layers whose channels are summed with no others.
 
-Tiles fill the lanes, two each, so that vectors are full from the first pixel to the last output
-where a channel has many tiles: of pictures, and of large maps. Others are left to numpy's
-transforms, see `winogen.conv.spectral`.
+Tiles of a channel fill the lanes, two each, or tiles of as many channels do. So vectors are full
+from the first pixel to the last output, of pictures as of layers of many channels.
 """
 
 from __future__ import annotations
@@ -73,18 +72,27 @@ class TilesInLanes(Executable):
         return (packed,)
 
     def _transformed(self, weight: np.ndarray) -> np.ndarray:
-        """Filters transformed in float64 and rounded once: (C, columns, rows, 2)."""
-        spec, layer = self._call.work.spec, self.problem.layer
+        """Filters transformed in float64 and rounded once, as `FourierWork.filters` has them."""
+        work, layer = self._call.work, self.problem.layer
+        spec, lanes = work.spec, work.spec.lanes
         rows, columns = map(frequencies, spec.lengths)
-        shape = (len(weight), *reversed(spec.lengths), 2)
-        packed = memory.empty(shape, np.dtype(spec.precision.real.name), "transformed weight")
+        packed = memory.empty(
+            work.filters, np.dtype(spec.precision.real.name), "transformed weight"
+        )
+        if spec.channels:
+            packed[-1] = 0  # lanes that no channel is in
         spread = tuple(slice(0, axis.reach, axis.dilation) for axis in layer.plane)
-        for filter, taps in zip(packed, weight.reshape(len(weight), *plane_of(layer.kernel))):
+        for channel, taps in enumerate(weight.reshape(-1, *plane_of(layer.kernel))):
             tile = np.zeros(spec.lengths)
             tile[spread] = taps
             # The conjugate, because filters are not flipped.
             spectrum = np.conj(np.fft.fft2(tile, norm="forward"))[rows][:, columns].T
-            filter[..., 0], filter[..., 1] = spectrum.real, spectrum.imag
+            own = (
+                packed[channel]
+                if not spec.channels
+                else packed[channel // lanes][..., channel % lanes]
+            )
+            own[..., 0], own[..., 1] = spectrum.real, spectrum.imag
         return packed
 
     def compute(self, packed: tuple[Any, ...], arrays: Arrays) -> None:
@@ -104,7 +112,7 @@ class TilesInLanes(Executable):
 
 
 class FourierTiles(Solver):
-    """Fourier transforms in C: for large kernels upon large maps, channel by channel."""
+    """Fourier transforms in C: for large kernels, channel by channel."""
 
     safety = 1.1
 
@@ -122,7 +130,7 @@ class FourierTiles(Solver):
         if not ways:
             return None
         threads = max(1, min(request.threads, ways[0].work.schedule[1]))
-        return Offer(self, query, target, ways, threads, best)
+        return Offer(self, query, target, ways[:1], threads, best)
 
     def bind(self, offer: Offer, environment: Environment) -> TilesInLanes:
         """Return it bound to its kernel."""
@@ -139,11 +147,11 @@ class FourierTiles(Solver):
         """Return its tiles, what they take, and the C of its kernel."""
         work = replace(offer.best.work, threads=offer.threads)
         spec = work.spec
-        numbers = 2 * work.channels * prod(spec.lengths)
+        size, lanes = " x ".join(map(str, spec.lengths)), "channels" if spec.channels else "tiles"
         return {
-            "variant": f"{FFT} of {' x '.join(map(str, spec.lengths))}, tiles in the lanes",
+            "variant": f"{FFT} of {size}, {lanes} in the lanes",
             "workspace_bytes": spec.workspace_bytes(work),
-            "packed_weight_bytes": numbers * spec.precision.real.itemsize,
+            "packed_weight_bytes": prod(work.filters) * spec.precision.real.itemsize,
             "multiplications": work.products,
             "source": str(build_of(spec).source),
         }
@@ -177,7 +185,12 @@ def _candidates(problem: Problem, target: Target, machine: Machine) -> tuple[Til
     lanes = precision.lanes(target.vector_bytes)
     heights = [1] if height.kernel == 1 else _lengths(height, 1)
     lengths = product(heights, _lengths(width, lanes))
-    specs = [FourierSpec(precision, storing, both) for both in lengths]
+    layout = "NCHW" if layer.planar else "NHWC"
+    specs = [
+        FourierSpec(precision, storing, both, layout, channels)
+        for both in lengths
+        for channels in ((False, True) if layer.channels > 1 else (False,))
+    ]
     works = [_work(problem, spec) for spec in specs]
     rate = machine.clock_ghz * 1e9
     found = (TilesCandidate(work, work.cycles(machine) / rate) for work in works)
@@ -192,7 +205,6 @@ def _lengths(axis: Axis, multiple: int) -> list[int]:
 
 def _work(problem: Problem, spec: FourierSpec) -> FourierWork:
     layer, (around, out_around) = problem.layer, problem.seams[:2]
-    layout = "NCHW" if layer.planar else "NHWC"
     step = tuple(length - axis.reach + 1 for axis, length in zip(layer.plane, spec.lengths))
     return FourierWork(
         spec,
@@ -200,6 +212,7 @@ def _work(problem: Problem, spec: FourierSpec) -> FourierWork:
         channels=layer.channels,
         output_size=plane_of(problem.output_size),
         step=(step[0], step[1]),
-        input=Strides.of(layout, around, *plane_of(problem.size)),
-        output=Strides.of(layout, out_around, *plane_of(problem.output_size)),
+        input=Strides.of(spec.layout, around, *plane_of(problem.size)),
+        output=Strides.of(spec.layout, out_around, *plane_of(problem.output_size)),
+        around=layer.padding_mode != "zeros",
     )

@@ -73,9 +73,10 @@ class Options:
     algorithm: Algorithm = "auto"
     """"auto" takes the way with the least predicted time. "direct", "im2col" and "loops" multiply
     everything. "winograd2d", "winograd1d" and "mcmr" are Winograd's, with a stride of up to 4 or a
-    dilation along an axis. "fft" is for large kernels: Fourier transforms by numpy, without a
-    kernel in C. All but the first three mix the values of a tile, so an infinity or NaN in the
-    input may make neighbours NaN. See docs/conv2d.md and docs/large-kernels.md."""
+    dilation along an axis. "fft" is for large kernels: Fourier transforms of tiles, in C where each
+    filter sees one channel, else by numpy. All but the first three mix the values of a tile, so an
+    infinity or NaN in the input may make neighbours NaN. See docs/conv2d.md and
+    docs/large-kernels.md."""
 
     tile: Tile | None = None
     """Outputs of a Winograd tile: None for the planner's choice, m, or (m_h, m_w). An int is meant

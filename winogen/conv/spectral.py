@@ -222,7 +222,7 @@ class Spectral(Executable):
 
 
 class Fourier(Solver):
-    """Fourier transforms: for large kernels, and where no kernel in C is at hand."""
+    """Fourier transforms by numpy: for large kernels, and where no kernel in C is at hand."""
 
     algorithm = FFT
     # Its model knows a machine by its record alone.

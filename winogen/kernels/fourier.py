@@ -67,12 +67,21 @@ class FourierSpec(Spec):
     precision: Precision
     target: Target
     lengths: tuple[int, int]  # of the transforms of columns and of rows
+    layout: str = "NCHW"  # or "NHWC"
+    channels: bool = False  # whether each lane has a channel of its own
     tuning: Tuning = Tuning("nothing to tune")
 
     @property
     def name(self) -> str:
         """What files of its kernel are called."""
-        return f"fourier_{self.lengths[0]}x{self.lengths[1]}_{self.precision.arrays}"
+        size = "x".join(map(str, self.lengths))
+        lanes = "channels" if self.channels else "tiles"
+        return f"fourier_{size}_{lanes}_{self.precision.arrays}_{self.layout.lower()}"
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether the channels in the lanes lie side by side in the arrays."""
+        return self.channels and self.layout == "NHWC"
 
     @property
     def lanes(self) -> int:
@@ -91,6 +100,7 @@ class FourierWork:
     step: tuple[int, int]  # outputs of a tile, rows and columns
     input: Strides
     output: Strides
+    around: bool = False  # whether what lies around the maps is other than zeros
     threads: int = 1
     packed_bytes: ClassVar[int] = 0  # they are made outside of the kernel
 
@@ -106,10 +116,19 @@ class FourierWork:
         return 4 * self.channels * self.batch * prod(self.tiles) * prod(self.spec.lengths)
 
     @property
+    def filters(self) -> tuple[int, ...]:
+        """The shape of the packed filters; of channels in the lanes some may not exist."""
+        lanes, columns = self.spec.lanes, self.spec.lengths[::-1]
+        if self.spec.channels:
+            return (int(blocks(self.channels, lanes)), *columns, 2, lanes)
+        return (self.channels, *columns, 2)
+
+    @property
     def schedule(self) -> tuple[int, int]:
         """(phases, parts of each): tiles of a channel, two for each lane."""
-        each = blocks(self.batch * prod(self.tiles), 2 * self.spec.lanes)
-        return 1, int(self.channels * each)
+        tiles, lanes = self.batch * prod(self.tiles), self.spec.lanes
+        each = blocks(tiles, 2 if self.spec.channels else 2 * lanes)
+        return 1, int(self.filters[0] * each)
 
     @property
     def buffers(self) -> dict[str, Buffer]:
@@ -118,7 +137,7 @@ class FourierWork:
         number, pixel = self.spec.precision.real.itemsize, self.spec.precision.itemsize
         return {
             "spectra": Buffer(height * (width + 1) * 2 * lanes * number),
-            "copied": Buffer(2 * lanes * width * pixel),
+            "copied": Buffer(0 if self.spec.side_by_side else 2 * lanes * width * pixel),
         }
 
     def cycles(self, machine: Machine) -> float:
@@ -129,18 +148,34 @@ class FourierWork:
         columns = width * _column(height, costs)
         # A vector of pixels of each tile on the way in, and of outputs on the way out.
         vectors = 2 * (points + rows * width)
-        turned = vectors * (log2(lanes) * costs.arrange + 0.5 + costs.store)
-        spectra = 6 * self.buffers["spectra"].bytes  # three times read and written
-        traffic = spectra / float(machine.read_rate(spectra / 6))
+        halvings = 0.0 if self.spec.side_by_side else log2(lanes)
+        turned = vectors * (halvings * costs.arrange + 0.5 + costs.store)
+        spectra, filters = self.buffers["spectra"].bytes, 0.0
+        if self.spec.channels:
+            filters = spectra / float(machine.read_rate(spectra * self.filters[0]))
+        # Three times read and written.
+        traffic = 6 * spectra / float(machine.read_rate(spectra)) + filters
         part = cost.roof(forward + inverse + columns + turned, traffic, costs.shows)
-        tiles = self.batch * self.channels * prod(self.tiles)
-        copied = tiles * points * (1.0 if self.input.pixel > 1 else min(1.0, 2 / self.tiles[1]))
-        outputs = self.batch * self.channels * prod(self.output_size)
-        if self.output.pixel > 1:
-            copied += outputs
-        moved = (outputs + tiles * points) * self.spec.precision.itemsize
+        moved = (self._pixels + self._outputs) * self.spec.precision.itemsize
         memory = moved / float(machine.read_rate(moved))
-        return self.schedule[1] * float(part) + _COPIED * copied + memory
+        return self.schedule[1] * float(part) + _COPIED * self._copied + memory
+
+    @property
+    def _pixels(self) -> int:
+        return self.batch * self.channels * prod(self.tiles) * prod(self.spec.lengths)
+
+    @property
+    def _outputs(self) -> int:
+        return self.batch * self.channels * prod(self.output_size)
+
+    @property
+    def _copied(self) -> float:
+        """Pixels and outputs that go one by one: of tiles at the border, or of all."""
+        if self.spec.side_by_side:
+            return 0.0
+        if self.spec.layout == "NHWC":
+            return self._pixels + self._outputs
+        return self._pixels * min(1.0, 2 / self.tiles[1]) if self.around else 0.0
 
 
 def _row(length: int, costs: Costs, count: int) -> float:
