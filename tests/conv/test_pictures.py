@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import winogen
 from winogen.conv import pictures
 from winogen.errors import InvalidType, InvalidValue
+from winogen.records import TARGETS, Machine
 
 MODES = ("reflect", "symmetric", "edge", "replicate", "wrap", "circular", "constant", "zeros")
 NUMPY = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
@@ -64,6 +65,33 @@ def test_what_is_filtered_is_the_sum_of_pixels_times_taps(case, mode, convolve, 
     y = winogen.filter2d(picture, kernel, mode=mode, convolve=convolve)
     check(y, picture, exact(picture, kernel, mode, convolve))
     assert np.array_equal(picture, before)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cases(), st.sampled_from(MODES), st.booleans(), st.booleans(), st.booleans())
+def test_borders_apart_and_colours_as_rows(monkeypatch, case, mode, convolve, rim, rows):
+    """As large pictures are filtered, whatever would be faster."""
+    shape, taps, pixels, seed = case
+    random = np.random.default_rng(seed)
+    picture, kernel = random.integers(0, 256, shape).astype(pixels), random.random(taps) / 20
+    with monkeypatch.context() as here:
+        here.setattr(pictures, "_fastest", lambda wanted, *_: (
+            rim and wanted.border != "zeros", rows and wanted.colours > 0
+        ))  # fmt: skip
+        y = winogen.filter2d(picture, kernel, mode=mode, convolve=convolve)
+    check(y, picture, exact(picture, kernel, mode, convolve))
+
+
+def test_the_border_of_a_large_picture_is_filtered_apart():
+    """Where nothing but the picture has to be read then, which is large beside its border."""
+    ends, target = (1, 1), TARGETS["avx512"]
+    key = pictures.FilterKey(
+        np.ones(9, "f4").tobytes(), (3, 3), "float32", "reflect", ends, ends, 3
+    )
+    large, small = (
+        pictures._fastest(key, (*size, 3), target, Machine()) for size in ((2160, 3840), (40, 50))
+    )
+    assert large == (True, True) and small == (False, False)
 
 
 @pytest.mark.parametrize("colours", [0, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from winogen.conv import arguments, memory, seams
 from winogen.conv.convolution import Convolution
 from winogen.conv.execute import remembered
+from winogen.conv.fourier import Rates
 from winogen.conv.options import Options
 from winogen.conv.problem import most_padding
 from winogen.conv.query import Query
@@ -32,6 +34,7 @@ _BY_KERNELS: dict[str, PaddingMode] = {
 }
 _OF_NUMPY: dict[str, str] = {ours: theirs for theirs, ours in _BY_KERNELS.items()}
 _KEPT = 64  # kernels whose packed taps are remembered
+_STEPS = 4  # in Python, of a side that is filtered apart: two copies, a call, one more copy
 
 Layout = Literal["NCHW", "NHWC"]
 
@@ -127,31 +130,42 @@ def _filtered(
         x = np.pad(x, around, mode=mode)  # type: ignore[call-overload]
         border, height, width = "zeros", (0, 0), (0, 0)
     wanted = FilterKey(taps.tobytes(), taps.shape, x.dtype.name, border, height, width)
-    if layout == "NCHW":
-        return filter_of(wanted)(x, out)
-    wanted = wanted._replace(colours=x.shape[-1])
+    if layout == "NHWC":
+        wanted = wanted._replace(colours=shape[-1])
     y = memory.empty(shape, x.dtype, "output") if out is None else out
-    if not y.flags.c_contiguous or not _is_faster_in_rows(
-        wanted, x.shape, host_target(), current()
-    ):
-        return filter_of(wanted)(x, y)
-    flat = memory.contiguous(x, "picture").reshape(1, len(x), -1)
-    filter_of(wanted.in_rows)(flat, y.reshape(1, len(y), -1))
-    if border != "zeros":
-        _overwrite_ends(x, y, wanted)
+    rim, rows = _fastest(wanted, x.shape, host_target(), current())
+    whole = wanted._replace(border="zeros") if rim else wanted
+    if not rows or not y.flags.c_contiguous:
+        filter_of(whole)(x, y)
+        rows = False
+    else:
+        flat = memory.contiguous(x, "picture").reshape(1, len(x), -1)
+        filter_of(whole.in_rows)(flat, y.reshape(1, len(y), -1))
+    if rim:
+        _overwrite_ends(x, y, wanted, 0)
+    if rim or (rows and border != "zeros"):
+        _overwrite_ends(x, y, wanted, 1)
     return y
 
 
-def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey) -> None:
-    """Compute the first and last columns of outputs, whose pixels lie beside the picture, too."""
-    reach, mode = wanted.shape[1] - 1, _OF_NUMPY[wanted.border]
-    sources = np.pad(np.arange(x.shape[1]), wanted.width, mode=mode)  # type: ignore[call-overload]
-    before, after = wanted.width
-    ends = filter_of(wanted._replace(width=(0, 0)))
-    if before:
-        y[:, :before] = ends(x[:, sources[: before + reach]])
-    if after:
-        y[:, -after:] = ends(x[:, sources[-after - reach :]])
+def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey, along: int) -> None:
+    """Compute the first and last rows of outputs, whose pixels lie beside the picture, too; those
+    of columns ``along`` 1.
+    """
+    mode, sides = _OF_NUMPY[wanted.border], (wanted.height, wanted.width)
+    axes = (0, 1) if wanted.colours else (1, 2)
+    sources = [
+        np.pad(np.arange(x.shape[axis]), ends, mode=mode)  # type: ignore[call-overload]
+        for axis, ends in zip(axes, sides)
+    ]
+    (before, after), reach = sides[along], wanted.shape[along] - 1
+    inside = filter_of(wanted._replace(border="zeros", height=(0, 0), width=(0, 0)))
+    places = before and slice(0, before), after and slice(-after, None)
+    for place, read in zip(places, (slice(0, before + reach), slice(-after - reach, None))):
+        if place:
+            some = x.take(sources[along][read], axes[along])
+            some = some.take(sources[1 - along], axes[1 - along])
+            y[(*[slice(None)] * axes[along], place)] = inside(some)
 
 
 class FilterKey(NamedTuple):
@@ -209,13 +223,25 @@ def filter_of(wanted: FilterKey) -> PictureFilter:
 
 
 @remembered(SHAPES_KEPT)
-def _is_faster_in_rows(
+def _fastest(
     wanted: FilterKey, shape: tuple[int, int, int], target: Target, machine: Machine
-) -> bool:
-    """Whether a picture (H, W, C) is predicted to be filtered faster as rows of all colours."""
-    rows, columns, colours = shape
-    flat = filter_of(wanted.in_rows).seconds((1, rows, columns * colours), target, machine)
-    return flat < filter_of(wanted).seconds(shape, target, machine)
+) -> tuple[bool, bool]:
+    """Whether the outputs at the border are predicted to be filtered faster apart from all others,
+    and whether a picture (H, W, C) is as rows of all colours.
+    """
+
+    def seconds(way: tuple[bool, bool]) -> float:
+        rim, rows = way
+        one, size = wanted._replace(border="zeros") if rim else wanted, shape
+        if rows:
+            one, size = one.in_rows, (1, shape[0], shape[1] * shape[2])
+        apart = 4 * rim or 2 * (rows and wanted.border != "zeros")
+        steps = apart * _STEPS * Rates().call / (machine.clock_ghz * 1e9)
+        return filter_of(one).seconds(size, target, machine) + steps
+
+    rims = (False, True) if wanted.border != "zeros" else (False,)
+    colours = (False, True) if wanted.colours else (False,)
+    return min(product(rims, colours), key=seconds)
 
 
 def _picture(value: Any) -> np.ndarray:

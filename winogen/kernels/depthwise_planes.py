@@ -122,7 +122,8 @@ class DepthwisePlanes(Variant):
         columns = wide if late else step * blocks(wide, step)  # of taps, of whole pairs of vectors
         loaded = seen * columns * inside
         split = 0 if step == 1 else sums if late else seen * wide * inside
-        masked = loaded if self.in_place(work) else 0
+        # Where masks have registers of their own a load takes one without another instruction.
+        masked = loaded if self.in_place(work) and not work.target.masks else 0
         besides = Demand(
             steps=(taps - self.taps_read(work)) * sums,
             instructions=masked + split,
