@@ -128,6 +128,11 @@ def test_a_plan_is_what_conv2d_follows(winogen):
     assert winogen(*words[:5], "--source", "--json").exit_code == 2
 
 
+def test_a_plan_takes_no_filter_for_a_column_times_a_row(winogen):
+    said = winogen("plan", "--input", "1,8,90,90", "--weight", "8,1,31,31", "--groups", "8").stdout
+    assert "fft" in said and "two passes" not in said
+
+
 def test_a_plan_of_a_transposed_layer(winogen):
     """Its weights are C, M, K..., of any number of axes."""
     words = ("plan", *shapes("1,8,40", "8,6,3"), "--transposed", "--stride", "2", "--threads", 1)

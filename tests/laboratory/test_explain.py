@@ -125,6 +125,16 @@ def test_layers_of_bytes_are_explained_too(layout, capsys):
     assert f"winogen {layout}, int8, 1 thread" in printed and "predicted" in printed
 
 
+def test_a_layer_without_stages_has_a_sentence():
+    fields = {"name": "wide", "input": [1, 1, 300, 400], "weight": [1, 1, 31, 31]}
+    layers = [BenchLayer.from_dict(fields)]
+    row = explain.explain(layers, explain.Settings(), limits=LIMITS)["layers"][0]
+    assert re.fullmatch(
+        r'algorithm: got "auto", which takes fft of .* in the lanes for wide; allowed: .* as direct',
+        row["error"],
+    )
+
+
 def test_the_summary_says_where_most_is_lost():
     def row(seconds, *lost):
         stages = [{"name": n, "seconds": seconds / 4, "lost_s": s} for n, s in zip(STAGES, lost)]

@@ -83,8 +83,9 @@ def plan(
             TransposedLayer.of(shape, dtype, Options(**asked), padded).problem(image)
         else:
             Layer.from_options(shape, dtype, Options(**asked)).problem(image)
-        zeros = np.broadcast_to(np.zeros((), numbers), shape)
-        made = kinds[len(shape) - 2](zeros, **asked, **more).plan(image)
+        taps = np.zeros(shape[2:], numbers)
+        taps[(range(min(taps.shape)),) * taps.ndim] = 1  # no filter is a column times a row
+        made = kinds[taps.ndim](np.broadcast_to(taps, shape), **asked, **more).plan(image)
     if as_json:
         typer.echo(json.dumps(made.to_dict(), indent=1))
     else:

@@ -16,10 +16,11 @@ import numpy as np
 
 from winogen.conv import memory
 from winogen.conv.api import CONVOLUTIONS
-from winogen.conv.execute import Call, Environment
+from winogen.conv.execute import Call, Environment, Prepared
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
 from winogen.conv.quantized import QConv2d
+from winogen.errors import Unsupported
 from winogen.kernels import Work, named
 from winogen.kernels.count import Demand
 from winogen.kernels.quantized import QuantizedWork
@@ -124,6 +125,12 @@ def _floats(
     layer: BenchLayer, data: np.ndarray, weight: np.ndarray, options: dict[str, Any]
 ) -> _Layer:
     prepared = CONVOLUTIONS[layer.rank](weight, **options)._prepare(data.shape)
+    if not isinstance(prepared, Prepared):
+        raise Unsupported(
+            f'algorithm: got "{options.get("algorithm", "auto")}", which takes '
+            f"{prepared.plan().variant} for {layer.name}; allowed: those whose kernels count the "
+            "time of each stage, as direct"
+        )
     output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
     return _Layer(prepared.problem, prepared.plan(), prepared.calls, (weight,), output)
 
