@@ -206,6 +206,10 @@ def _lengths(axis: Axis, multiple: int) -> list[int]:
 def _work(problem: Problem, spec: FourierSpec) -> FourierWork:
     layer, (around, out_around) = problem.layer, problem.seams[:2]
     step = tuple(length - axis.reach + 1 for axis, length in zip(layer.plane, spec.lengths))
+    ends = zip(layer.plane, plane_of(problem.size), step, spec.lengths)
+    inside = [1.0, 1.0]
+    if layer.padding_mode == "zeros":
+        inside = [_inside(*each) for each in ends]
     return FourierWork(
         spec,
         batch=problem.batch,
@@ -215,4 +219,16 @@ def _work(problem: Problem, spec: FourierSpec) -> FourierWork:
         input=Strides.of(spec.layout, around, *plane_of(problem.size)),
         output=Strides.of(spec.layout, out_around, *plane_of(problem.output_size)),
         around=layer.padding_mode != "zeros",
+        inside=(inside[0], inside[1]),
     )
+
+
+def _inside(axis: Axis, size: int, step: int, length: int) -> float:
+    """Which part of an axis of all tiles is read of the map; all else are zeros.
+
+    >>> _inside(Axis(5, before=2, after=2), size=20, step=12, length=16)
+    0.75
+    """
+    begins = range(-axis.before, size + axis.after - axis.reach + 1, step)
+    read = sum(min(begin + length, size) - max(begin, 0) for begin in begins)
+    return read / (len(begins) * length)

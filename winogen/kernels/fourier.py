@@ -101,6 +101,7 @@ class FourierWork:
     input: Strides
     output: Strides
     around: bool = False  # whether what lies around the maps is other than zeros
+    inside: tuple[float, float] = (1.0, 1.0)  # parts of the rows and columns of tiles: not zeros
     threads: int = 1
     packed_bytes: ClassVar[int] = 0  # they are made outside of the kernel
 
@@ -143,11 +144,12 @@ class FourierWork:
     def cycles(self, machine: Machine) -> float:
         """Predict the cycles of one call on one thread."""
         (height, width), lanes, costs = self.spec.lengths, self.spec.lanes, machine.costs
-        points, rows = height * width, self.step[0]
-        forward, inverse = (_row(width, costs, count) for count in (height, rows))
+        rows_in, cols_in = self.inside if self.spec.channels else (1.0, 1.0)
+        rows_in, rows = height * rows_in, self.output_size[0] / self.tiles[0]
+        forward, inverse = (_row(width, costs, count) for count in (rows_in, rows))
         columns = width * _column(height, costs)
         # A vector of pixels of each tile on the way in, and of outputs on the way out.
-        vectors = 2 * (points + rows * width)
+        vectors = 2 * width * (rows_in * cols_in + rows)
         halvings = 0.0 if self.spec.side_by_side else log2(lanes)
         turned = vectors * (halvings * costs.arrange + 0.5 + costs.store)
         spectra, filters = self.buffers["spectra"].bytes, 0.0
@@ -178,7 +180,7 @@ class FourierWork:
         return self._pixels * min(1.0, 2 / self.tiles[1]) if self.around else 0.0
 
 
-def _row(length: int, costs: Costs, count: int) -> float:
+def _row(length: int, costs: Costs, count: float) -> float:
     """Cycles of so many transforms of vectors, all stages."""
     return count * sum(_stage(length, radix, costs) for radix in radices(length))
 
