@@ -7,7 +7,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
-from winogen.kernels.count import Demand, Stages
+from winogen.kernels.count import Demand, Panel, PanelProduct, Stages
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
@@ -18,7 +18,7 @@ from winogen.kernels.geometry import (
     strip_size,
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, even
 from winogen.records import Machine, Precision, Target, Tuning
 
 
@@ -90,8 +90,11 @@ class DepthwiseChannels(Variant):
         return pixels_family.stored_meanwhile(machine, input_, product, share * written)
 
     def product_cycles(self, work: Work, machine: Machine, multiply: Demand) -> Any:
-        """Cycles to multiply a block, twice those of a micro-kernel for its size."""
-        return 2 * machine.costs.depthwise * multiply.steps
+        """Cycles to multiply a block: a few pixels of a row at a time, and all their taps."""
+        rows, cols = work.block
+        calls = rows * blocks(cols, work.tuning.pixels) * blocks(work.channels, work.lanes)
+        product = PanelProduct((Panel(even(cols, work.tuning.pixels), 1, calls),))
+        return machine.costs.depthwise * multiply.steps + depthwise.around(machine, product)
 
     def input_cycles(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
         """Cycles to bring the pixels of a block where the product reads them."""
