@@ -29,7 +29,7 @@ WORKSPACE = 4 << 20
 # Tiles (or pixels) of a block, at most: the sizes that the cost model chooses from.
 BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
 PLANES = np.array([1, 2, 3, 4, 6, 8, 16])  # of outputs, that share a block of volumes
-PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
+PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792, 3840])
 
 
 @dataclass(frozen=True)
