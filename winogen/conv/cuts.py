@@ -29,7 +29,8 @@ WORKSPACE = 4 << 20
 # Tiles (or pixels) of a block, at most: the sizes that the cost model chooses from.
 BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
 PLANES = np.array([1, 2, 3, 4, 6, 8, 16])  # of outputs, that share a block of volumes
-PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792, 3840])
+PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
+_WHOLE_ROW = 3840  # pixels, of a block of many rows that lies as wide as a large picture
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,8 @@ def cuts(
         work = replace(work, **_named(cut, rows, cols, choice.threads, work.deep is not None))
     else:
         sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
+        if variant.rows_at_once > 1:
+            sizes = np.append(sizes, _WHOLE_ROW)
         high, wide = _shapes(rows, cols, sizes, variant.rows_at_once)
         images = np.ones_like(high)
         if spans and work.deep:
