@@ -97,11 +97,11 @@ def gradient_of(target, layout):
     )
 
 
-def fourier_of(target, dtype="float32", lengths=(32, 64)):
+def fourier_of(target, dtype="float32", lengths=(32, 64), *lanes):
     """The C of Fourier transforms of tiles."""
     precision = Precision.of(dtype)
     storing = TARGETS[target].storing(*(number.name for number in precision.stored))
-    return render(FourierSpec(precision, storing, lengths))
+    return render(FourierSpec(precision, storing, lengths, *lanes))
 
 
 def bytes_of(target, algorithm, layout, kind=QuantizedSpec, extensions=""):

@@ -70,7 +70,8 @@ def test_the_c_of_a_product_is_neat(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_c_of_transforms_is_neat(target):
     for dtype, lengths in (("float32", (64, 64)), ("float64", (1, 96)), ("uint8", (48, 32))):
-        assert news(fourier_of(target, dtype, lengths)) == []
+        for lanes in product(LAYOUTS, (False, True)):
+            assert news(fourier_of(target, dtype, lengths, *lanes)) == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

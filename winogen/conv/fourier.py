@@ -8,6 +8,7 @@ data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -21,7 +22,7 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.tolerance import Tolerance
 from winogen.errors import InvalidValue
-from winogen.records import COMPUTED_TYPES, NUMBERS, Axis, Machine
+from winogen.records import COMPUTED_TYPES, Axis, Machine, Precision
 from winogen.records.machine import LINE
 
 LEAST_TAPS = 81  # of a large filter, for which "auto" considers this, or two passes
@@ -278,6 +279,13 @@ def sources(axis: Axis, size: int, mode: str, start: int, length: int) -> np.nda
     return np.where(padded, places, -1)
 
 
+def in_tile(taps: np.ndarray, axes: Sequence[Axis], lengths: tuple[int, ...]) -> np.ndarray:
+    """Return the taps of a filter in a tile of zeros, as far apart as the dilation says."""
+    tile = np.zeros(lengths)
+    tile[tuple(slice(0, axis.reach, axis.dilation) for axis in axes)] = taps
+    return tile
+
+
 def planes(layer: Layer, array: np.ndarray | None) -> Any:
     """Return a view (N, C, …) of an array in the layer's layout; None for None."""
     if array is None:
@@ -311,7 +319,7 @@ def predicted_error(problem: Problem, lengths: tuple[int, ...]) -> float:
     times as there are channels; half of it on average, and in two chains or more.
     """
     layer = problem.layer
-    unit = 2.0 ** -NUMBERS[layer.dtype].bits
+    unit = 2.0 ** -Precision.of(layer.dtype).real.bits
     levels = log2(max(2, prod(lengths)))
     terms = layer.channels // layer.groups
     return unit * sqrt(2 * 0.36 * levels + 1 + terms / 4)

@@ -81,10 +81,8 @@ class TilesInLanes(Executable):
         )
         if spec.channels:
             packed[-1] = 0  # lanes that no channel is in
-        spread = tuple(slice(0, axis.reach, axis.dilation) for axis in layer.plane)
         for channel, taps in enumerate(weight.reshape(-1, *plane_of(layer.kernel))):
-            tile = np.zeros(spec.lengths)
-            tile[spread] = taps
+            tile = fourier.in_tile(taps, layer.plane, spec.lengths)
             # The conjugate, because filters are not flipped.
             spectrum = np.conj(np.fft.fft2(tile, norm="forward"))[rows][:, columns].T
             own = (
@@ -140,7 +138,7 @@ class FourierTiles(Solver):
         """Return what is expected of all threads."""
         (_, parts), work = candidate.work.schedule, candidate.work
         seconds = candidate.seconds * -(-parts // offer.threads) / max(1, parts)
-        error = fourier.predicted_error(_of_floats(offer.problem), work.spec.lengths)
+        error = fourier.predicted_error(offer.problem, work.spec.lengths)
         return Prediction(seconds, error, FFT, None, "")
 
     def described(self, offer: Offer) -> dict[str, Any]:
@@ -155,12 +153,6 @@ class FourierTiles(Solver):
             "multiplications": work.products,
             "source": str(build_of(spec).source),
         }
-
-
-def _of_floats(problem: Problem) -> Problem:
-    """The same problem of the numbers that are computed with."""
-    real = Precision.of(problem.layer.dtype).real.name
-    return replace(problem, layer=replace(problem.layer, dtype=real))
 
 
 def _computes(problem: Problem, request: Request, best: Offer) -> bool:

@@ -78,13 +78,9 @@ class Spectral(Executable):
             (groups, *spectrum, filters // groups, channels)
         )  # fmt: skip
         packed = memory.empty(shape, self._complex, "transformed weight")
-        spread = tuple(
-            slice(0, axis.reach, axis.dilation if axis.kernel > 1 else 1) for axis in layer.axes
-        )
         axes = tuple(range(layer.rank))
         for filter, channel in product(range(filters), range(channels)):
-            taps = np.zeros(lengths)
-            taps[spread] = weight[filter, channel]
+            taps = fourier.in_tile(weight[filter, channel], layer.axes, lengths)
             # The conjugate, because filters are not flipped. Transforms of maps are scaled both
             # ways, since numpy computes those without a scale in float64; this undoes one of them.
             spectra = np.conj(np.fft.rfftn(taps, axes=axes)) * prod(lengths)
@@ -315,17 +311,16 @@ def _runs(axis: Axis, size: int, mode: str, start: int, length: int) -> list[Run
     ``start`` is in the padded axis. What is not in any run is zero.
     """
     places = fourier.sources(axis, size, mode, start, length)
+    steps, zeros = np.diff(places), places < 0
     runs, begin = [], 0
-    while begin < len(places):
-        end, here = begin + 1, int(places[begin])
-        if here < 0:
-            begin = end
-            continue
-        step = int(places[end]) - here if end < len(places) and places[end] >= 0 else 1
+    while not zeros[begin:].all():
+        begin += int(zeros[begin:].argmin())
+        here, more = int(places[begin]), steps[begin:]
+        step = int(more[0]) if len(more) and not zeros[begin + 1] else 1
         if abs(step) > 1:
             step = 1
-        while end < len(places) and 0 <= places[end] == places[end - 1] + step:
-            end += 1
+        others = np.flatnonzero((more != step) | zeros[begin + 1 :])
+        end = begin + 1 + int(others[0] if len(others) else len(more))
         last = int(places[end - 1])
         source = slice(here, here + 1) if step == 0 else (
             slice(here, last + 1) if step > 0 else slice(here, last - 1 if last else None, -1)
