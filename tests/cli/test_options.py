@@ -18,6 +18,7 @@ from winogen.cli.options import finite, integers, parsed_activation, print_json
 from winogen.codegen.ctext import commented
 from winogen.codegen.standalone import check_name
 from winogen.conv import arguments
+from winogen.conv.standalone import standalone
 from winogen.errors import InvalidValue
 from winogen.records import ACTIVATIONS
 
@@ -154,6 +155,13 @@ def test_names_that_c_uses_are_refused(name, refused, tmp_path):
     with pytest.raises(InvalidValue, match="name: got"):
         check_name(name)
     assert f"name: got '{name}'" in refused("generate", *SHAPES, "-o", tmp_path, "--name", name)
+
+
+@pytest.mark.parametrize("host", ["c", "c++", "rust", "ggml"])
+def test_a_name_whose_header_is_guarded_by_a_word_of_the_kernel_is_refused(host):
+    """A tile is N_H numbers high."""
+    with pytest.raises(InvalidValue, match="of which the kernel itself has N_H"):
+        standalone((1, 4, 8, 8), (4, 4, 3, 3), name="n", algorithm="mcmr", host=host)
 
 
 @pytest.mark.parametrize("text", ["*/ int evil; /*", "a\nb", "a\r\x00b", "**//", "/*/"])

@@ -249,6 +249,7 @@ def test_an_input_that_is_not_contiguous(tmp_path):
     [
         ({"name": "ggml_conv"}, InvalidValue, "name: got 'ggml_conv', which is ggml's"),
         ({"name": "compute"}, InvalidValue, "name: got 'compute'"),
+        ({"name": "n", "algorithm": "mcmr"}, InvalidValue, "the kernel itself has N_H; allowed"),
         ({"dtype": "float64"}, Unsupported, "dtype: got 'float64'; allowed: float32, float16"),
         ({"layout": "NHWC"}, Unsupported, "layout: got 'NHWC'; allowed: NCHW, as --host ggml"),
         ({"host": "gglm"}, InvalidValue, "host: got 'gglm'"),

@@ -42,7 +42,7 @@ COSTS = {
     "call_of_one": (*SQUEEZING, 1 / 4),
     "call_of_two": (*DIVIDED, 4),
     "sum_of_one": (*REDUCING, 4),
-    "sum_of_two": (*FEW_FILTERS, 4),
+    "sum_of_two": (*FEW_FILTERS, 8),
     "run": (*EXPANDING, 1 / 4),
     "instruction": (*FEW_FILTERS, 4),
     "store": (*FEW_FILTERS, 4),

@@ -67,6 +67,40 @@ def test_a_whole_net_is_measured_until_it_is_clear(monkeypatch, gain, earlier, c
     assert asked == counts
 
 
+@pytest.mark.parametrize(
+    "known, taken, calls",
+    (
+        (3.0, 1.0, 1),  # by far faster
+        (3.0, 2.5, 3),  # not by far: both are called again
+        (1.0, 0.1, 3),  # no very long call
+        (0.0, 0.1, 3),  # not known
+    ),
+)
+def test_what_was_just_measured_is_not_called_again_where_ours_is_faster_by_far(
+    monkeypatch, known, taken, calls
+):
+    now, done = [0.0], []
+
+    def ours():
+        now[0] += taken
+        done.append("ours")
+
+    def measured(ours, theirs, clock, seconds, lost=None, rounds=None):
+        done.extend(["ours", "theirs"])
+        return Times(taken, 2 * taken)
+
+    monkeypatch.setattr("winogen.tasks.duel.duel", measured)
+    times = duel_of_wholes(ours, None, lambda: now[0], known=known)
+    assert len(done) == calls - (known < 2)
+    assert times == (Times(taken, known) if calls == 1 else Times(taken, 2 * taken))
+
+
+def test_a_first_round_of_very_long_calls_tells_what_is_asked(fight):
+    assert fight([3.0, 1], [2.5, 1], rounds=FEW) == Times(1, 1)
+    assert fight([3.0, 1], [2.5, 1], rounds=FEW, clear=0.0) == Times(3.0, 2.5)
+    assert fight([1.0, 0.5], [0.9, 0.5], rounds=FEW, clear=0.0) == Times(0.5, 0.5)
+
+
 def test_a_framework_must_be_faster_by_a_margin():
     assert not Times(1.04, 1.0).is_lost and Times(1.06, 1.0).is_lost
     assert not Times(19e-6, 10e-6).is_lost  # a cut costs as much

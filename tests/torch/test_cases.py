@@ -13,6 +13,8 @@ from winogen.tasks import limit  # noqa: E402
 from winogen.torch.calling import Calls  # noqa: E402
 from winogen.torch.cases import witnessed  # noqa: E402
 
+THE_EXAMPLE = torch.randn(1, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+
 
 class Picky(nn.Module):
     """A convolution that takes the sizes that ``accepts`` says."""
@@ -53,22 +55,50 @@ def test_one_case_shows_what_two_would(accepts, compared):
 
 
 @pytest.mark.parametrize(
-    "accepts, other",
+    "accepts, seconds, other",
     [
-        (lambda x: True, "other content of 49x50 pixels, channels last"),
-        (lambda x: x.shape[2] % 32 == 0, "other content of 64x64 pixels, channels last"),
-        (lambda x: x.shape[2] == 96, "other content, channels last"),
-        (lambda x: x.is_contiguous() and x.shape[2] == 96, "other content"),
+        (lambda x: True, 10, "other content of 49x50 pixels, channels last"),
+        (lambda x: True, 5, "other content of 25x26 pixels, channels last"),
+        (lambda x: x.shape[2] % 32 == 0, 10, "other content of 64x64 pixels, channels last"),
+        (lambda x: x.shape[2] % 32 == 0, 5, "other content of 32x32 pixels, channels last"),
+        (lambda x: x.shape[2] >= 48, 5, "other content of 49x50 pixels, channels last"),
+        (lambda x: x.shape[2] == 96, 10, "other content, channels last"),
+        (lambda x: x.is_contiguous() and x.shape[2] == 96, 5, "other content"),
+        (lambda x: torch.equal(x, THE_EXAMPLE), 5, "the example"),
     ],
 )
-def test_other_content_is_halved_where_a_run_takes_long(accepts, other, monkeypatch):
+def test_other_content_is_small_and_seen_twice_where_a_run_takes_long(
+    accepts, seconds, other, monkeypatch
+):
     monkeypatch.setattr(limit, "is_every_layer", lambda: False)
     monkeypatch.setattr(limit, "clock", partial(next, count()))  # a run takes a second
-    model, x = Picky(accepts).eval(), torch.randn(1, 3, 96, 96)
+    model = Picky(accepts).eval()
+    with limit.limited(seconds):
+        witness = witnessed(model, Calls(model, (THE_EXAMPLE,), {}))
+    assert witness.is_long and witness.repeats
+    names = [case.name for case in witness.cases]
+    assert names[: 2 + (other != "the example")] == ["the example", other, other][-len(names) :]
+    assert [case.is_second for case in witness.cases].count(True) == 1
+    assert names.count(other) == 2 and len(witness.distinct) == len(names) - 1
+
+
+def test_what_a_second_call_does_otherwise_is_noticed_where_a_run_takes_long(monkeypatch):
+    class Counting(nn.Conv2d):
+        seen = 0
+
+        def forward(self, x):
+            if x.shape[2] < 96:  # the example itself is seen once
+                self.seen += 1
+            return super().forward(x) + self.seen
+
+    monkeypatch.setattr(limit, "is_every_layer", lambda: False)
+    monkeypatch.setattr(limit, "clock", partial(next, count()))
+    model = Counting(3, 4, 3).eval()
     with limit.limited(10):
-        witness = witnessed(model, Calls(model, (x,), {}))
-    assert witness.is_long
-    assert [case.name for case in witness.cases][:3] == ["the example", "the example", other]
+        witness = witnessed(model, Calls(model, (THE_EXAMPLE,), {}))
+    assert witness.changes == ["seen"] and witness.repeats
+    first, second = witness.cases[1:3]
+    assert second.is_second and not torch.equal(first.leaves[0], second.leaves[0])
 
 
 def test_small_maps_are_halved_too_and_the_next_multiple_is_no_larger_than_needed():

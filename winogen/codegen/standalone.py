@@ -266,6 +266,7 @@ def render_pair(
     functions += ["packed_bytes", "pack"] if interface.packing else []
     exported = {f"{check_name(name)}_{what}" for what in functions}
     exported |= {f"{name}_{one}_bytes".upper() for one in ("packed", "workspace", "scratch")}
+    exported.add(f"{name}_H".upper())  # the guard of the header
     exported |= {one.name for one in constants}
     check_free(name, exported, re.findall(r"\w+", kernel))
     packs = [] if shared else shares

@@ -18,6 +18,7 @@ from winogen.conv.query import Query
 from winogen.conv.solvers import chosen, looked
 from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
+from winogen.kernels.costs import in_clock_cycles
 from winogen.records import COMPUTED_TYPES, PIXEL_TYPES, Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
@@ -236,7 +237,8 @@ def _fastest(
         if rows:
             one, size = one.in_rows, (1, shape[0], shape[1] * shape[2])
         apart = 4 * rim or 2 * (rows and wanted.border != "zeros")
-        steps = apart * _STEPS * Rates().call / (machine.clock_ghz * 1e9)
+        clock = in_clock_cycles(machine, target).clock_ghz * 1e9
+        steps = apart * _STEPS * Rates().call / clock
         return filter_of(one).seconds(size, target, machine) + steps
 
     rims = (False, True) if wanted.border != "zeros" else (False,)

@@ -24,6 +24,7 @@ from winogen.conv.query import Query
 from winogen.conv.solver import Offer, Solver
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels import FFT
+from winogen.kernels.costs import in_clock_cycles
 from winogen.records import COMPUTED_TYPES, Axis
 
 # Before numpy 2, transforms take no array for their result and are always of float64.
@@ -227,6 +228,7 @@ class Fourier(Solver):
     def offer(self, query: Query, best: Offer | None = None) -> Offer | None:
         """Return the fastest tiles; of small kernels if nothing else computes them."""
         problem, request, target, machine, _, stock = query
+        machine = in_clock_cycles(machine, target)
         asked, reason = request.algorithm == FFT, ""
         if asked:
             self.check(problem.layer)

@@ -93,6 +93,7 @@ class Adapter(ABC, Generic[M]):
     name: str  # of the framework
     seconds: float  # of a run of the model
     proof = 4.0  # runs of a model that are never left out: those that compare it
+    contest = 5.0  # runs of a model that the measuring of the whole takes, about
     double = 5.0  # runs of a model that a comparison with float64 takes, about
     is_careful: bool  # whether the error at the output decides how accurate layers are
     needs_whole = False  # whether the whole is measured, whatever time is left

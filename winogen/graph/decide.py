@@ -32,7 +32,6 @@ INACCURATE = "the error at its output would be above output_tolerance"
 PREDICTED = "nothing was measured, and the gain that is predicted is too small to rely on"
 # Where no time is left to measure the whole, layers must be predicted to be so many times as fast.
 _RELIABLE = 1.2
-_WHOLES = 5.0  # runs of a model that the measuring of wholes takes, about
 # The ceiling of errors where no time is left to see the error at the output.
 _CAREFUL = 1
 
@@ -88,7 +87,7 @@ class Decider(Generic[M]):
     def _settled(self) -> Draft[M]:
         return self.memory.settled(
             self.draft,
-            lambda draft: draft.has_lost and self._has_time(_WHOLES),
+            lambda draft: draft.has_lost and self._has_time(self.adapter.contest),
             lambda draft: draft.gain,
             self._proven_facts,
         )
@@ -119,7 +118,7 @@ class Decider(Generic[M]):
             return draft
         key = digest("whole", draft.made.key)
         if key not in times:
-            if not (self.adapter.needs_whole or self._has_time(_WHOLES)):
+            if not (self.adapter.needs_whole or self._has_time(self.adapter.contest)):
                 if draft.made.gain < _RELIABLE:
                     draft.left, draft.errors = PREDICTED, None
                     draft.promise = draft.promise and draft.promise.of_framework()

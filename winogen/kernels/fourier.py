@@ -120,9 +120,8 @@ class FourierWork:
     def filters(self) -> tuple[int, ...]:
         """The shape of the packed filters; of channels in the lanes some may not exist."""
         lanes, columns = self.spec.lanes, self.spec.lengths[::-1]
-        if self.spec.channels:
-            return (int(blocks(self.channels, lanes)), *columns, 2, lanes)
-        return (self.channels, *columns, 2)
+        own = (int(blocks(self.channels, lanes)), *columns, 2, lanes)
+        return own if self.spec.channels else (self.channels, *columns, 2)
 
     @property
     def schedule(self) -> tuple[int, int]:
@@ -146,7 +145,7 @@ class FourierWork:
         (height, width), lanes, costs = self.spec.lengths, self.spec.lanes, machine.costs
         rows_in, cols_in = self.inside if self.spec.channels else (1.0, 1.0)
         rows_in, rows = height * rows_in, self.output_size[0] / self.tiles[0]
-        forward, inverse = (_row(width, costs, count) for count in (rows_in, rows))
+        lines = (rows_in + rows) * sum(_stage(width, radix, costs) for radix in radices(width))
         columns = width * _column(height, costs)
         # A vector of pixels of each tile on the way in, and of outputs on the way out.
         vectors = 2 * width * (rows_in * cols_in + rows)
@@ -157,7 +156,7 @@ class FourierWork:
             filters = spectra / float(machine.read_rate(spectra * self.filters[0]))
         # Three times read and written.
         traffic = 6 * spectra / float(machine.read_rate(spectra)) + filters
-        part = cost.roof(forward + inverse + columns + turned, traffic, costs.shows)
+        part = cost.roof(lines + columns + turned, traffic, costs.shows)
         moved = (self._pixels + self._outputs) * self.spec.precision.itemsize
         memory = moved / float(machine.read_rate(moved))
         return self.schedule[1] * float(part) + _COPIED * self._copied + memory
@@ -180,11 +179,6 @@ class FourierWork:
         return self._pixels * min(1.0, 2 / self.tiles[1]) if self.around else 0.0
 
 
-def _row(length: int, costs: Costs, count: float) -> float:
-    """Cycles of so many transforms of vectors, all stages."""
-    return count * sum(_stage(length, radix, costs) for radix in radices(length))
-
-
 def _column(length: int, costs: Costs) -> float:
     """Cycles of a transform of vectors, of the products, and of the way back.
 
@@ -196,5 +190,5 @@ def _column(length: int, costs: Costs) -> float:
 
 
 def _stage(length: int, radix: int, costs: Costs) -> float:
-    instructions = _BUTTERFLIES[radix] + 4 * (radix - 1)
-    return float(cost.transform(costs, length / radix * instructions, 2 * length))
+    count, instructions = length / radix, _BUTTERFLIES[radix] + 4 * (radix - 1)
+    return float(cost.transform(costs, count * instructions, 2 * length))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from winogen.kernels import costs as cost
 from winogen.kernels.count import (
     Demand,
@@ -61,15 +63,19 @@ def fill(work: Work, machine: Machine, counted: Demand) -> Any:
 
     Vectors that are partly empty are fetched like whole ones.
     """
-    strip = counted.bytes("strip", writes=True)
-    fetched = strip / machine.read_rate(work.input_bytes)
+    fetched = counted.bytes("strip", writes=True) / machine.read_rate(work.input_bytes)
     return cost.roof(copied(machine, counted), fetched, machine.costs.shows)
 
 
 def copied(machine: Machine, counted: Demand) -> Any:
-    """Cycles to copy all that is written on the way to the product: each number is read, too."""
-    written = sum(move.bytes for move in counted.moves if move.writes)
-    return 2 * written / machine.l2_rate
+    """Cycles to copy all that is written on the way to the product: each number is read, too.
+
+    A line that is not in the first cache is fetched before it is written.
+    """
+    passes = [
+        np.where(move.size > NEAR_BYTES, 3, 2) * move.bytes for move in counted.moves if move.writes
+    ]
+    return sum(passes) / machine.l2_rate
 
 
 def fetched(work: Work, machine: Machine, counted: Demand) -> Any:
@@ -80,8 +86,8 @@ def fetched(work: Work, machine: Machine, counted: Demand) -> Any:
 def multiply(work: Work, machine: Machine, counted: Demand, arithmetic: Any) -> Any:
     """Cycles of a block's product, the filters read for each."""
     filters = counted.bytes("U")
-    rate = cost.read_again(machine, filters, work.items)
-    return cost.roof(arithmetic, filters / rate, machine.costs.shows)
+    traffic = filters / cost.read_again(machine, filters, work.items)
+    return cost.roof(arithmetic, traffic, machine.costs.shows)
 
 
 def read_again(work: Work, packed: int) -> Move:
@@ -98,9 +104,8 @@ def again(machine: Machine, counted: Demand) -> Any:
     filters of a register block stay in L1.
     """
     move = next(move for move in counted.moves if move.what == "U again")
-    if move.size <= NEAR_BYTES:
-        return 0.0
-    return (move.bytes + counted.bytes("U")) / machine.l2_rate
+    bytes_ = 0.0 if move.size <= NEAR_BYTES else move.bytes + counted.bytes("U")
+    return bytes_ / machine.l2_rate
 
 
 def block_written(work: Work, machine: Machine, counted: Demand, non_temporal: bool) -> Any:

@@ -22,7 +22,9 @@ _LONG = 1.0
 # ... where the first ones tell enough, if they are clear: what a framework does once takes less.
 _VERY_LONG = 4.0
 # A whole net that is so many times as fast as the framework's, or as slow, is not measured longer.
-_CLEARLY = 1.1
+# Where the framework's takes very long and was measured just before, ours alone tells that it is
+# faster by far.
+_CLEARLY, _BY_FAR = 1.1, 1.5
 # Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
 # the rival's data in the caches, and the rival's threads, which still wait for work in a loop.
 _EACH, _TURN = (1, 3), 0.01
@@ -62,11 +64,13 @@ def duel(
     seconds: Sequence[float] = LAYER,
     lost: Callable[[Times], bool] = lambda times: times.is_lost,
     rounds: tuple[int, int] = _ROUNDS,
+    clear: float = _CLEARLY,
 ) -> Times:
     """Return the times of two calls that take turns, the first round of them not counted.
 
     ``seconds``: for how long; each further number only where winogen has ``lost`` so far.
-    ``rounds``: how often at least and at most.
+    ``rounds``: how often at least and at most. ``clear``: the gain that a first round of very long
+    calls tells, which is all, then.
     """
     ends = [clock()]
     for call in (ours, theirs):
@@ -75,7 +79,7 @@ def duel(
     if rounds == FEW and ends[2] - ends[0] > _LONG:
         rounds = (1, rounds[1])
         first = Times(ends[1] - ends[0], ends[2] - ends[1])
-        if ends[2] - ends[0] > _VERY_LONG and first.gain >= _CLEARLY:
+        if ends[2] - ends[0] > _VERY_LONG and first.gain >= clear:
             return first
     times = Times(float("inf"), float("inf"))
     for budget in (0.0,) if is_every_layer() else seconds:
@@ -91,11 +95,19 @@ def duel_of_wholes(
     theirs: Call,
     clock: Callable[[], float] = time.perf_counter,
     earlier: float = 1.0,
+    known: float = 0.0,
 ) -> Times:
     """Return the times of two calls of a whole net, as `duel` does; a few where they are clear.
 
     ``earlier``: the gain of another draft of the net, if it has any. One below that is not taken.
+    ``known``: the seconds of the other call, if it was measured just before.
     """
+    if 2 * known > _VERY_LONG:
+        begin = clock()
+        ours()
+        once = Times(clock() - begin, known)
+        if once.gain >= _BY_FAR:
+            return once
     times = duel(ours, theirs, clock, (0.0,), rounds=FEW)
     gain = times.gain
     if gain >= _CLEARLY or _CLEARLY * gain <= 1.0 or gain <= earlier > 1.0:

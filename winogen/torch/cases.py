@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -15,19 +15,13 @@ from torch import Tensor, nn
 from winogen.errors import InvalidValue
 from winogen.graph import whole
 from winogen.tasks import limit
-from winogen.torch.arrays import CHANNELS_LAST, memory_format
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
+from winogen.torch.inputs import SEED, near, others
 from winogen.torch.tracing import SizeGuard
 
-_SEED = 20
-# What is added to heights and widths, or to half of them; all but the first are for models that
-# want multiples.
-_MORE = ((1, 2), (16, 32), (32, 64))
-_LARGE = 32  # maps of so many rows and columns are halved
 _LONG = 20.0  # runs of the model, about, that all takes: longer ones leave nothing of a limit
-_LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
-PERTURBED = 1e-6  # relative to every number of an input
+_SHORT = 1 / 40  # of a limit, which a run of the smaller cases may take
 _MODES = "its results with the mode of gradients"
 EXAMPLE = "the example"  # the name of its case
 # Relative errors, of the largest number, that two orders of summation explain in a result.
@@ -43,6 +37,7 @@ class Case:
     leaves: list[Any]
     structure: Any
     shared: Any = None  # which of the tensors and leaves have numbers in common, by their places
+    is_second: bool = False  # whether it is the case before it again, in the state that this left
 
     @property
     def numbers(self) -> int:
@@ -54,7 +49,7 @@ class Case:
 class Witness:
     """What a model did and must do again: cases, and the state it keeps."""
 
-    cases: list[Case]  # the example first, and a second time
+    cases: list[Case]  # the example first; one of them twice
     repeats: bool  # whether the same call gave the same numbers
     changes: list[str]  # what a call leaves otherwise than it was: state, or its arguments
     near: Callable[[], list[Any]]  # see `perturbed`
@@ -62,6 +57,11 @@ class Witness:
     seconds: float = 0.0  # of a call with the example
     is_long: bool = False  # whether calls take so long that few are made
     earlier: str = ""  # what an earlier process compared besides
+
+    @property
+    def distinct(self) -> list[Case]:
+        """The cases without the second one of two."""
+        return [case for case in self.cases if not case.is_second]
 
     @cached_property
     def perturbed(self) -> list[Any]:
@@ -108,66 +108,84 @@ def witnessed(
     Its state and all random generators are as before, then. Raises what the model raises on the
     example, and InvalidValue where it does not take ``more`` inputs.
     """
+    most = limit.limit().seconds
+
+    def second(case: Case) -> Case:
+        with torch.enable_grad():
+            made = run(model, calls, clones(case.tensors))
+        return Case(case.name, case.tensors, *made, is_second=True)
+
     with torch.no_grad(), restored(model) as state:
         tensors = clones(calls.tensors)
         versions = [tensor._version for tensor in tensors]
+        begin = limit.clock()
         first = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
+        seconds = limit.clock() - begin
         changes = state.changes()
         if [tensor._version for tensor in tensors] != versions:
             changes.append("its arguments")
-        begin = limit.clock()
-        with torch.enable_grad():
-            cases = [first, Case(EXAMPLE, calls.tensors, *run(model, calls))]
-        seconds = limit.clock() - begin
+        cases = [first]
+        is_long = most is not None and _LONG * seconds > most
+        if not is_long:
+            begin = limit.clock()
+            cases.append(second(first))
+            seconds = limit.clock() - begin
         rewrites = bool(state.rewritten())
-    repeats = _equals(first.leaves, cases[1].leaves)
-    if not repeats:  # because of its state, its mode, or chance
-        with restored(model), torch.enable_grad():
-            leaves, structure, _ = run(model, calls)
-        repeats = structure == first.structure and _alike(leaves, first.leaves)
-        if not changes:
-            with torch.no_grad(), restored(model):
-                second = [run(model, calls)[0] for _ in range(2)][1]
-            if not _equals(second, first.leaves):  # in one mode, the same call gives the same
-                changes.append("what the next call returns")
-            elif not repeats:
-                changes.append(_MODES)
-    asked = {f"more_inputs[{place}]": given for place, given in enumerate(more)}
-    most = limit.limit().seconds
-    is_long = most is not None and _LONG * seconds > most
-    for name, others in chain(asked.items(), _others(calls.tensors, cases, is_long)):
+    sides = 1
+    if most is not None and is_long:
+        sides = 2 if seconds / 4 <= _SHORT * most else 4
+    asked = {f"more_inputs[{place}]": tensors for place, tensors in enumerate(more)}
+    for name, tensors in chain(asked.items(), others(calls.tensors, cases, sides)):
         say(name, seconds)
         with torch.no_grad(), restored(model) as state:
             try:
-                made = run(model, calls, clones(others))
+                made = run(model, calls, clones(tensors))
             except Exception as problem:
                 if name in asked:
                     raise InvalidValue(
-                        f"{name}: got {described(others)}; allowed: what the model takes, which "
+                        f"{name}: got {described(tensors)}; allowed: what the model takes, which "
                         f"raised {type(problem).__name__}: {problem}"
                     ) from problem
                 continue  # it takes no such sizes
             changes += [change for change in state.changes() if change not in changes]
-            cases.append(Case(name, others, *made))
+            cases.append(Case(name, tensors, *made))
+            if name not in asked and not any(case.is_second for case in cases):
+                cases.append(second(cases[-1]))
+    if not any(case.is_second for case in cases):
+        with restored(model):
+            cases.insert(1, second(first))
+    one, other = next(pair for pair in pairwise(cases) if pair[1].is_second)
+    repeats = _equals(one.leaves, other.leaves)
+    if not repeats:  # because of its state, its mode, or chance
+        with restored(model), torch.enable_grad():
+            leaves, structure, _ = run(model, calls, clones(one.tensors))
+        repeats = structure == one.structure and _alike(leaves, one.leaves)
+        if not changes:
+            with torch.no_grad(), restored(model):
+                leaves = [run(model, calls, clones(one.tensors))[0] for _ in range(2)][1]
+            if not _equals(leaves, one.leaves):  # in one mode, the same call gives the same
+                changes.append("what the next call returns")
+            elif not repeats:
+                changes.append(_MODES)
     # The smallest: it shows as much as the example.
-    least = min(cases[1:], key=attrgetter("numbers"))
+    least = min((case for case in cases if not case.is_second), key=attrgetter("numbers"))
     with restored(model), torch.inference_mode():
         leaves, *_ = run(model, calls, clones(least.tensors))
-    if not _alike(leaves, first.leaves if least is cases[1] else least.leaves):
+    if not _alike(leaves, least.leaves):
         repeats = False
         if not changes:
             changes.append(_MODES)
 
-    def near() -> list[Any]:
+    def leaves_nearby() -> list[Any]:
         with torch.no_grad(), restored(model):
-            generator = torch.Generator().manual_seed(_SEED)
-            tensors = [_near(tensor, generator) for tensor in calls.tensors]
+            generator = torch.Generator().manual_seed(SEED)
+            tensors = [near(tensor, generator) for tensor in calls.tensors]
             try:
                 return run(model, calls, tensors)[0]
             except Exception:  # checks its arguments to the digit
                 return first.leaves
 
-    return Witness(cases, repeats, changes, near, rewrites, seconds, is_long)
+    return Witness(cases, repeats, changes, leaves_nearby, rewrites, seconds, is_long)
 
 
 def run(
@@ -179,7 +197,7 @@ def run(
 
     Random numbers are the same in every run.
     """
-    torch.manual_seed(_SEED)
+    torch.manual_seed(SEED)
     tensors = clones(calls.tensors) if tensors is None else tensors
     args, kwargs = calls.arguments(tensors)
     leaves, structure = CallStructure.of(model(*args, **kwargs))
@@ -218,134 +236,6 @@ def described(inputs: Sequence[Any]) -> str:
         f"{one.dtype} {tuple(one.shape)}" if isinstance(one, Tensor) else str(one)[:40]
         for one in inputs
     )
-
-
-def _others(
-    tensors: Sequence[Tensor], accepted: Sequence[Case], is_long: bool
-) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield names and tensors; ``accepted`` grows by the cases that the model takes.
-
-    Every call takes its time. So one has other numbers and the channels last, and one another batch
-    and another size, where a model takes both at once. Where a call ``is_long``, large maps are
-    halved in the first, too.
-    """
-    generator = torch.Generator().manual_seed(_SEED)
-    maps = list(filter(_is_map, tensors))
-    other = [_redrawn(tensor, generator) for tensor in tensors]
-    ways = [("other content", other)]
-    if maps:
-        ways.insert(0, ("other content, channels last", list(map(_channels_last, other))))
-        whole = maps[0].shape[-2:]
-        halves = (size for size in _other_sizes(*whole) if is_long and size[0] < whole[0])
-        ways = [
-            (
-                f"other content of {high}x{wide} pixels, channels last",
-                list(map(_channels_last, _resized(tensors, generator, high, wide))),
-            )
-            for high, wide in halves
-        ] + ways
-    yield from _first(ways, accepted)
-    if not maps:
-        return
-    batch, *_, height, width = maps[0].shape
-    more = f"a batch of {batch + 1}"
-    sizes = list(_other_sizes(height, width))
-    if batch:
-        both = (
-            (f"{more} of {high}x{wide} pixels", _resized(tensors, generator, high, wide, batch))
-            for high, wide in sizes
-        )
-        before = len(accepted)
-        yield from _first(both, accepted)
-        if len(accepted) > before:
-            return
-        yield more, [_one_more(t) if t.dim() and len(t) == batch else t for t in tensors]
-    alone = (
-        (f"{high}x{wide} pixels", _resized(tensors, generator, high, wide)) for high, wide in sizes
-    )
-    yield from _first(alone, accepted)
-
-
-def _first(
-    ways: Iterable[tuple[str, list[Tensor]]], accepted: Sequence[Case]
-) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield names and tensors until a model takes one."""
-    before = len(accepted)
-    for way in ways:
-        if len(accepted) > before:
-            return
-        yield way
-
-
-def _other_sizes(height: int, width: int) -> Iterator[tuple[int, int]]:
-    """Sizes of maps: small ones are soon computed, but a model may want multiples or more."""
-    for high, wide in _MORE if min(height, width) >= _LARGE else ():
-        half = (height // 2 + high) // high * high, (width // 2 + wide) // wide * wide
-        if half != (height, width):
-            yield half
-    for high, wide in _MORE:
-        yield height + high, width + wide
-
-
-def _resized(
-    tensors: Sequence[Tensor], generator: torch.Generator, high: int, wide: int, batch: int = 0
-) -> list[Tensor]:
-    """Tensors whose maps have another size, and where they have this ``batch`` one image more."""
-    height, width = next(filter(_is_map, tensors)).shape[-2:]
-    changed = []
-    for tensor in tensors:
-        shape = list(tensor.shape)
-        if _is_map(tensor):  # the depth of volumes changes with the rows
-            shape[2:-1] = [max(1, size + high - height) for size in shape[2:-1]]
-            shape[-1] = max(1, shape[-1] + wide - width)
-        if batch and shape and shape[0] == batch:
-            shape[0] += 1
-        if _is_map(tensor):
-            tensor = _LOUD * _redrawn(tensor, generator, shape)
-        elif shape != list(tensor.shape):
-            tensor = _one_more(tensor)
-        changed.append(tensor)
-    return changed
-
-
-def _one_more(tensor: Tensor) -> Tensor:
-    return torch.cat([tensor, tensor[:1].flip(-1)])
-
-
-def _channels_last(tensor: Tensor) -> Tensor:
-    if tensor.dim() not in (4, 5):
-        return tensor
-    return tensor.contiguous(memory_format=memory_format(CHANNELS_LAST, tensor.dim()))
-
-
-def _is_map(tensor: Tensor) -> bool:
-    """Whether a tensor may be a map or volumes."""
-    return tensor.dim() in (4, 5) and tensor.is_floating_point()
-
-
-def alike(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
-    """Return tensors of the same sizes whose numbers are about as large: normal ones."""
-    generator = torch.Generator().manual_seed(_SEED + seed)
-    return [_redrawn(tensor, generator) for tensor in tensors]
-
-
-def _redrawn(
-    tensor: Tensor, generator: torch.Generator, shape: Sequence[int] | None = None
-) -> Tensor:
-    """Numbers of about the same size; what is no float is turned around."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return tensor.flip(0) if tensor.dim() else tensor
-    numbers = tensor.double()
-    spread = float(numbers.std()) if tensor.numel() > 1 else 1.0
-    drawn = torch.randn(shape or tensor.shape, generator=generator, dtype=torch.float64)
-    return (drawn * spread + float(numbers.mean())).to(tensor.dtype)
-
-
-def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:
-    if not tensor.is_floating_point():
-        return tensor.clone()
-    noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-    return (tensor.double() * (1 + PERTURBED * noise)).to(tensor.dtype)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -42,8 +42,9 @@ from winogen.torch.wholes import Rivals
 # Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
 # otherwise.
 MEMORY = 3
-# Runs of a model that are never left out, where they take long: ours and one other size alone.
-_LONG_PROOF = 3.0
+# Runs of a model, where they take long: of the proof, by us and on small maps, and of its whole,
+# two of torch's.
+_LONG_PROOF, _LONG_CONTEST = 1.5, 3.0
 _FOLDED = "channels last, normalizations folded"
 _STEP = 1 / 255  # of the largest number that a code means
 
@@ -108,7 +109,8 @@ class Torch(Adapter[Segments]):
         self._gains: dict[str, float] | None = None
         self._promises: dict[tuple[str, str], OutputPromise | None] = {}
         self.seconds = witness.seconds
-        self.proof = _LONG_PROOF if witness.is_long else self.proof
+        if witness.is_long:
+            self.proof, self.contest = _LONG_PROOF, _LONG_CONTEST
         # What is computed in float64, too: the example, or the smallest where calls take long.
         example = witness.cases[0]
         self._exact_case = witness.least(trace.guard) if witness.is_long else example
@@ -298,7 +300,7 @@ class Torch(Adapter[Segments]):
         Where a call takes long, on maps of one other size alone, by the kernels of the example's.
         """
         guard = self.trace.guard
-        first, _, *others = self.witness.cases
+        first, *others = self.witness.distinct
         cases = [case for case in (*others, first) if guard is None or guard.holds(case.tensors)]
         if self.witness.is_long and len(cases) > 1:
             cases = cases[-2:-1]

@@ -43,7 +43,7 @@ from winogen.typing import Real
 
 _LEFT = "the model was left alone"
 # Runs of a model that all takes, about, and the seconds besides; those that nothing leaves out.
-_RUNS, _ELSE, _FEWEST = 30.0, 15.0, 8.0
+_RUNS, _ELSE, _FEWEST = 30.0, 15.0, 4.0
 _LONG = 5.0  # seconds that are worth a word before they begin
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
@@ -331,7 +331,7 @@ def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced
         with restored(model):
             plain = bare(model)
         with restored(plain):
-            traces = traced(plain, calls)
+            traces = traced(plain, calls, witness.is_long)
             while True:
                 with working("tracing"):
                     trace = next(traces, None)

@@ -10,8 +10,9 @@ from torch import Tensor, fx, nn
 
 from winogen.graph import promise
 from winogen.torch.calling import Calls, clones
-from winogen.torch.cases import alike, run
+from winogen.torch.cases import run
 from winogen.torch.copies import evaluated, restored
+from winogen.torch.inputs import alike
 
 # Noise of a layer, relative to its output: small enough that nets are about linear.
 _NOISE = {torch.float32: 1e-3, torch.float64: 1e-6}

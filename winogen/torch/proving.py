@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ from winogen.kernels.spec import KernelSpec
 from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
-from winogen.torch.cases import PERTURBED, ROUNDING, Case, Witness, distance, run
+from winogen.torch.cases import ROUNDING, Case, Witness, distance, run
 from winogen.torch.code_module import CodeModule
 from winogen.torch.code_proof import disagreements
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
+from winogen.torch.inputs import PERTURBED
 from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
 from winogen.torch.segment_op import SegmentModule
@@ -188,16 +190,15 @@ def disagreement(
     ``model`` holds the state that runs of ``optimized`` may change; ``errors`` is the sum of what
     its layers may be off, ``most`` what an output may be.
     """
-    with torch.no_grad(), restored(model):
-        for case in witness.cases[:2]:  # the state of the first call is there in the second
-            different = _compared(optimized, calls, witness, case, errors, most)
-            if different:
-                return different
-    for case in witness.cases[2:]:
-        with torch.no_grad(), restored(model):
-            different = _compared(optimized, calls, witness, case, errors, most)
-            if different:
-                return different
+    for case, after in zip_longest(witness.cases, witness.cases[1:]):
+        if case.is_second:
+            continue
+        both = [case, after] if after and after.is_second else [case]
+        with torch.no_grad(), restored(model):  # its state is there in the second
+            for one in both:
+                different = _compared(optimized, calls, witness, one, errors, most)
+                if different:
+                    return different
     return ""
 
 

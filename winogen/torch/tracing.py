@@ -127,14 +127,17 @@ class _Tracer(fx.Tracer):
         return call, proxies
 
 
-def traced(model: nn.Module, calls: Calls) -> Iterator[Traced | str]:
-    """Yield the traces of a model in evaluation mode, and for each way that fails the reason."""
+def traced(model: nn.Module, calls: Calls, is_long: bool = False) -> Iterator[Traced | str]:
+    """Yield the traces of a model in evaluation mode, and for each way that fails the reason.
+
+    Where a run of it ``is_long``, none is made if torch can tell the sizes of values without.
+    """
     for name, way in (("its own graph", _own), ("torch.fx", by_fx), ("torch.export", _by_export)):
         if way is _own and not (isinstance(model, fx.GraphModule) and is_coded(model.graph)):
             continue  # a trace of its code has weights that are no codes any more
         try:
             with torch.no_grad(), silence():
-                trace = way(model, calls)
+                trace = way(model, calls, is_long)
         except Exception as problem:  # whatever a tracer raises, the next way is tried
             text = str(problem).strip().splitlines()
             yield f"{name}: {type(problem).__name__}: {text[0] if text else ''}"[:200]
@@ -163,25 +166,37 @@ class _Noting(fx.Interpreter):
         return result
 
 
-def by_fx(model: nn.Module, calls: Calls) -> Traced:
+def _note(module: fx.GraphModule, calls: Calls, is_long: bool) -> None:
+    """Note what a trace makes of the example."""
+    if is_long:
+        with suppress(Exception):  # a model whose sizes depend on its numbers
+            from torch._subclasses.fake_tensor import FakeTensorMode  # it loads sympy
+
+            with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+                _Noting(module).run(*map(mode.from_tensor, calls.tensors))
+                return
+    _Noting(module).run(*clones(calls.tensors))
+
+
+def by_fx(model: nn.Module, calls: Calls, is_long: bool = False) -> Traced:
     """Return the trace of a model's Python; raises whatever stops that."""
     tracer = _Tracer(calls)
     graph = tracer.trace(model)
     module = fx.GraphModule(tracer.root, graph, type(model).__name__)
-    _Noting(module).run(*clones(calls.tensors))
+    _note(module, calls, is_long)
     return Traced(module, "torch.fx", tracer.structure)
 
 
-def _own(model: Any, calls: Calls) -> Traced:
+def _own(model: Any, calls: Calls, is_long: bool = False) -> Traced:
     """The graph of an exported model, as quantizers of PyTorch make them."""
     spec = model._out_spec  # of an exported one
     check = getattr(model, "_guards_fn", None)
-    module = _noted(model, _of_tensors(model.graph, calls), type(model).__name__, calls)
+    module = _noted(model, _of_tensors(model.graph, calls), type(model).__name__, calls, is_long)
     forward = None if check is None else check.forward
     return Traced(module, "its own graph", CallStructure(spec), SizeGuard(forward, calls))
 
 
-def _by_export(model: nn.Module, calls: Calls) -> Traced:
+def _by_export(model: nn.Module, calls: Calls, is_long: bool = False) -> Traced:
     """Sizes may vary where the model allows it, and this torch can tell for which it is right."""
     args, kwargs = calls.arguments(clones(calls.tensors))
     export = torch.export.export
@@ -202,17 +217,19 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
     graph = _of_tensors(exported.graph, calls)
     if functional:
         _simplify(graph)
-    module = _noted(exported, graph, type(model).__name__, calls)
+    module = _noted(exported, graph, type(model).__name__, calls, is_long)
     forward = None if check is None else check.forward
     return Traced(
         module, "torch.export", CallStructure(program.call_spec.out_spec), SizeGuard(forward, calls)
     )
 
 
-def _noted(root: nn.Module, graph: fx.Graph, name: str, calls: Calls) -> fx.GraphModule:
+def _noted(
+    root: nn.Module, graph: fx.Graph, name: str, calls: Calls, is_long: bool
+) -> fx.GraphModule:
     """A module whose nodes know the sizes of the example, where export has symbols."""
     module = fx.GraphModule(root, graph, name)
-    _Noting(module).run(*clones(calls.tensors))
+    _note(module, calls, is_long)
     for node in module.graph.nodes:
         if node.meta.get("tensor_meta") is not None:
             node.meta.pop("val", None)

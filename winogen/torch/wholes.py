@@ -26,19 +26,21 @@ class Rivals:
     def __init__(self, original: Model, calls: Calls, threads: int | None):
         self.best, self.name = original, "as it is"
         self._calls, self._threads = calls, threads or torch.get_num_threads()
+        self._seconds = 0.0  # of the best, once it was challenged
 
     def challenge(self, name: str, other: Model) -> None:
         """Make ``other`` the best if it is faster."""
-        times = self._duel(other, partial(duel, seconds=_RIVALS, rounds=FEW))
+        times = self._duel(other, partial(duel, seconds=_RIVALS, rounds=FEW, clear=0.0))
         if times.ours < times.theirs:
             self.best, self.name = other, name
+        self._seconds = min(times)
 
     def measured(self, made: Model, earlier: float = 0.0) -> Times:
         """Return the times of winogen's and of the best of torch's.
 
         ``earlier``: the gain of another draft of winogen's, if there is one.
         """
-        return self._duel(made, partial(duel_of_wholes, earlier=earlier))
+        return self._duel(made, partial(duel_of_wholes, earlier=earlier, known=self._seconds))
 
     def _duel(self, ours: Model, measure: Callable[..., Times]) -> Times:
         args, kwargs = self._calls.arguments(clones(self._calls.tensors))
