@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
+from winogen.conv.clocks import in_clock_cycles
 from winogen.conv.convolution import Convolution
 from winogen.conv.execute import remembered
 from winogen.conv.fourier import Rates
@@ -18,7 +19,6 @@ from winogen.conv.query import Query
 from winogen.conv.solvers import chosen, looked
 from winogen.conv.weighted import SHAPES_KEPT
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.costs import in_clock_cycles
 from winogen.records import COMPUTED_TYPES, PIXEL_TYPES, Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
@@ -237,10 +237,10 @@ def _fastest(
         if rows:
             one, size = one.in_rows, (1, shape[0], shape[1] * shape[2])
         apart = 4 * rim or 2 * (rows and wanted.border != "zeros")
-        clock = in_clock_cycles(machine, target).clock_ghz * 1e9
-        steps = apart * _STEPS * Rates().call / clock
+        steps = apart * _STEPS * Rates().call / (clock * 1e9)
         return filter_of(one).seconds(size, target, machine) + steps
 
+    clock = in_clock_cycles(machine, target).clock_ghz
     rims = (False, True) if wanted.border != "zeros" else (False,)
     colours = (False, True) if wanted.colours else (False,)
     return min(product(rims, colours), key=seconds)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import fourier, memory
+from winogen.conv.clocks import in_clock_cycles
 from winogen.conv.epilogue import finished
 from winogen.conv.executable import Arrays, Executable, Kept
 from winogen.conv.execute import Environment
@@ -24,7 +25,6 @@ from winogen.conv.query import Query
 from winogen.conv.solver import Offer, Solver
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels import FFT
-from winogen.kernels.costs import in_clock_cycles
 from winogen.records import COMPUTED_TYPES, Axis
 
 # Before numpy 2, transforms take no array for their result and are always of float64.

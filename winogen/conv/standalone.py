@@ -13,6 +13,7 @@ from winogen.conv import arguments, planner
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
+from winogen.conv.clocks import unmeasured
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
@@ -20,7 +21,7 @@ from winogen.conv.standalone_weights import carried
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.program.summation import PROGRAM
-from winogen.records import ARRAY_TYPES, Machine
+from winogen.records import ARRAY_TYPES
 from winogen.spelling import in_one_line
 from winogen.toolchain import host_target
 
@@ -73,7 +74,7 @@ def standalone(
             f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
         )
     folded = problem.folded
-    machine = Machine().without_barriers if writer.in_parts or shared else Machine()
+    machine = unmeasured(target, waits=not (writer.in_parts or shared))
     chosen = planner.choose(folded, request.folded(layer), target, machine)
     (work,) = chosen.works(folded)
     spec = KernelSpec.of(work)

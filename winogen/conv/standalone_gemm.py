@@ -7,10 +7,11 @@ from typing import Any
 
 from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
+from winogen.conv.clocks import unmeasured
 from winogen.conv.standalone import whose
 from winogen.conv.standalone_weights import carried
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
-from winogen.records import Machine, Precision
+from winogen.records import Precision
 from winogen.toolchain import host_target
 
 
@@ -61,7 +62,7 @@ def standalone_gemm(
         c_row=n,
         epilogue=epilogue,
         packed=True,
-        machine=Machine(),
+        machine=unmeasured(target),
         threads=arguments.threads(cut),
     )
     shapes = (

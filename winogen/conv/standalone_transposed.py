@@ -13,6 +13,7 @@ from winogen.codegen.standalone import Phases, Transposed, float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import multiplications
+from winogen.conv.clocks import unmeasured
 from winogen.conv.cuts import Candidate
 from winogen.conv.options import Options
 from winogen.conv.problem import Seams, plane_of
@@ -81,7 +82,7 @@ def standalone_transposed(
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
     filters = layer.sample.filters
     seams = Seams(layer.sample.channels, filters, add * filters, add_after * filters)
-    machine = Machine().without_barriers if writer.in_parts or shared else Machine()
+    machine = unmeasured(target, waits=not (writer.in_parts or shared))
     spec, calls = _calls(problem, seams, target, machine)
     sample = layer.sample
     transposed = Transposed(

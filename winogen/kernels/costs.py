@@ -9,7 +9,6 @@ panels is counted. `winogen.records.Costs` has the constants.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,7 @@ import numpy as np
 from winogen.kernels.count import Panel, PanelProduct, panels
 from winogen.kernels.tuning import HALVED_VECTORS
 from winogen.kernels.work import Work, blocks, even
-from winogen.records import Costs, Machine, Target
-
-
-def in_clock_cycles(machine: Machine, target: Target) -> Machine:
-    """Return the same machine by the cycles of its clock.
-
-    A record counts whole vectors, which take two of these where they pass in halves.
-    """
-    if not (target.broadcasts and target.core in HALVED_VECTORS):
-        return machine
-    rates = "vectors_per_cycle", "l2_rate", "l3_rate", "memory_rate"
-    halved = {name: getattr(machine, name) / 2 for name in rates}
-    return replace(machine, clock_ghz=2 * machine.clock_ghz, **halved)
+from winogen.records import Costs, Machine
 
 
 def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from winogen.conv import planner
 from winogen.conv.choice import multiplications
+from winogen.conv.clocks import unmeasured
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
@@ -27,7 +28,7 @@ from winogen.kernels import Work
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
 from winogen.network.reading import Network
-from winogen.records import Machine, Target
+from winogen.records import Target
 from winogen.records.machine import LINE
 
 _ITEM = 4  # bytes of a number
@@ -109,7 +110,7 @@ def schedule(
         tolerance=tolerance,
         algorithm=algorithm,
         target=target,
-        machine=Machine() if threads is None else Machine().without_barriers,
+        machine=unmeasured(target, waits=threads is None),
         workspace_limit=workspace_limit,
         filter_dtype=filter_dtype,
     )

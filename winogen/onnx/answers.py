@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv import accuracy, planner
+from winogen.conv.clocks import unmeasured
 from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.layouts import channels_last
@@ -21,7 +22,7 @@ from winogen.graph.steps import Calling, Row, Steps
 from winogen.graph.trial import tried
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
-from winogen.records import ACTIVATIONS, Machine, Target
+from winogen.records import ACTIVATIONS, Target
 from winogen.records.activations import spelled
 from winogen.tasks.limit import Limit
 from winogen.toolchain import Library, host_target
@@ -248,7 +249,7 @@ class Answer:
             algorithm=algorithm,
             most_error=self.question.most_error or None,
             target=target or host_target(),
-            machine=Machine() if target else current(),
+            machine=unmeasured(target) if target else current(),
             familiar=None if familiar is None else frozenset(familiar),
             # A library packs the filters of each of its steps. Strips change no result, and to
             # find them takes long where somebody only compares.
