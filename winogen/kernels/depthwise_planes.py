@@ -122,15 +122,17 @@ class DepthwisePlanes(Variant):
         columns = wide if late else step * blocks(wide, step)  # of taps, of whole pairs of vectors
         loaded = seen * columns * inside
         split = 0 if step == 1 else sums if late else seen * wide * inside
-        # Where masks have registers of their own a load takes one without another instruction.
-        masked = loaded if self.in_place(work) and not work.target.masks else 0
-        besides = Demand(
+        # Where masks have registers of their own a load takes one without another instruction, but
+        # for the one that widens it.
+        besides = self.in_place(work) and (work.precision.narrow or not work.target.masks)
+        masked = loaded if besides else 0
+        reading = Demand(
             steps=(taps - self.taps_read(work)) * sums,
             instructions=masked + split,
             loads=loaded + calls * taps,
             product=PanelProduct((Panel(sums / calls, 1, calls),)),
         )
-        return into, multiply + besides, output
+        return into, multiply + reading, output
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (share, _) = machine.costs, cost.busiest(work)
@@ -150,8 +152,9 @@ class DepthwisePlanes(Variant):
 
     def in_place(self, work: Work) -> bool:
         """Whether the image is read where it lies: zeros around it are masked."""
-        plain = work.padding_mode == "zeros" and not work.precision.narrow
-        return bool(work.target.load_mask) and plain
+        precision = work.precision
+        masked = work.target.masks and precision.itemsize < 4 if precision.narrow else True
+        return bool(work.target.load_mask) and masked and work.padding_mode == "zeros"
 
     def picks_late(self, work: Work) -> bool:
         """Whether every lane is computed, and those of outputs are picked at last.

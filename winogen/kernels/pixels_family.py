@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from winogen.kernels import costs as cost
 from winogen.kernels.count import (
     Demand,
@@ -68,14 +66,12 @@ def fill(work: Work, machine: Machine, counted: Demand) -> Any:
 
 
 def copied(machine: Machine, counted: Demand) -> Any:
-    """Cycles to copy all that is written on the way to the product: each number is read, too.
+    """Cycles to copy all that is written on the way to the product.
 
-    A line that is not in the first cache is fetched before it is written.
+    Each line is fetched before it is written, and read afterwards.
     """
-    passes = [
-        np.where(move.size > NEAR_BYTES, 3, 2) * move.bytes for move in counted.moves if move.writes
-    ]
-    return sum(passes) / machine.l2_rate
+    written = sum(move.bytes for move in counted.moves if move.writes)
+    return 3 * written / machine.l2_rate
 
 
 def fetched(work: Work, machine: Machine, counted: Demand) -> Any:
