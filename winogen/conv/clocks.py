@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winogen.kernels.tuning import HALVED_VECTORS
+from winogen.kernels.tuning import passes_halves
 from winogen.records import Machine, Target
 
 _MOVING = ("l2_rate", "l3_rate", "memory_rate")
@@ -29,7 +29,7 @@ def unmeasured(target: Target, waits: bool = True) -> Machine:
 
 def _by(machine: Machine, target: Target, factor: float, rates: tuple[str, ...]) -> Machine:
     """A machine with another clock, whose rates are the same in a second."""
-    if not (target.broadcasts and target.core in HALVED_VECTORS):
+    if not passes_halves(target):
         return machine
     scaled = {name: getattr(machine, name) / factor for name in rates}
     return replace(machine, clock_ghz=factor * machine.clock_ghz, **scaled)

@@ -153,12 +153,8 @@ def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey, along: int)
     """Compute the first and last rows of outputs, whose pixels lie beside the picture, too; those
     of columns ``along`` 1.
     """
-    mode, sides = _OF_NUMPY[wanted.border], (wanted.height, wanted.width)
-    axes = (0, 1) if wanted.colours else (1, 2)
-    sources = [
-        np.pad(np.arange(x.shape[axis]), ends, mode=mode)  # type: ignore[call-overload]
-        for axis, ends in zip(axes, sides)
-    ]
+    sides, axes = (wanted.height, wanted.width), ((0, 1) if wanted.colours else (1, 2))
+    sources = [_padded(x.shape[axis], ends, wanted.border) for axis, ends in zip(axes, sides)]
     (before, after), reach = sides[along], wanted.shape[along] - 1
     inside = filter_of(wanted._replace(border="zeros", height=(0, 0), width=(0, 0)))
     places = before and slice(0, before), after and slice(-after, None)
@@ -167,6 +163,13 @@ def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey, along: int)
             some = x.take(sources[along][read], axes[along])
             some = some.take(sources[1 - along], axes[1 - along])
             y[(*[slice(None)] * axes[along], place)] = inside(some)
+
+
+@remembered(SHAPES_KEPT)
+def _padded(count: int, ends: tuple[int, int], border: PaddingMode) -> np.ndarray:
+    """Which of ``count`` pixels are seen, one after the other, with those of the border."""
+    pixels: np.ndarray = np.pad(np.arange(count), ends, mode=_OF_NUMPY[border])  # type: ignore
+    return pixels
 
 
 class FilterKey(NamedTuple):

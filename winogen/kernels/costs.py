@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels.count import Panel, PanelProduct, panels
-from winogen.kernels.tuning import HALVED_VECTORS
+from winogen.kernels.tuning import passes_halves
 from winogen.kernels.work import Work, blocks, even
 from winogen.records import Costs, Machine
 
@@ -36,9 +36,8 @@ def leaves_half(work: Work) -> bool:
     a time. Numbers that are narrower have no such kernel.
     """
     last = work.filters % work.lanes
-    halved = work.target.broadcasts and work.target.core in HALVED_VECTORS
     widened = work.precision.narrow_filter or work.precision.format.together > 1
-    return 0 < last <= work.lanes // 2 and halved and not widened
+    return 0 < last <= work.lanes // 2 and passes_halves(work.target) and not widened
 
 
 def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, ...]:

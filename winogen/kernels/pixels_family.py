@@ -59,10 +59,14 @@ def multiplications(work: Work, channels: int | None = None, taps: float | None 
 def fill(work: Work, machine: Machine, counted: Demand) -> Any:
     """Cycles to fill the strip of a block, and what is copied of it once more.
 
-    Vectors that are partly empty are fetched like whole ones.
+    Vectors that are partly empty are fetched like whole ones; narrow numbers are widened.
     """
-    fetched = counted.bytes("strip", writes=True) / machine.read_rate(work.input_bytes)
-    return cost.roof(copied(machine, counted), fetched, machine.costs.shows)
+    strip = counted.bytes("strip", writes=True)
+    moved = cost.roof(
+        copied(machine, counted), strip / machine.read_rate(work.input_bytes), machine.costs.shows
+    )
+    widened = strip / (work.itemsize * work.lanes) if work.precision.narrow else 0.0
+    return moved + 2 * machine.costs.instruction * widened
 
 
 def copied(machine: Machine, counted: Demand) -> Any:

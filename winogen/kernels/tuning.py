@@ -82,8 +82,13 @@ _REGIONS = {
     "skylake_avx512": _FEWEST,
 }
 # Cores that compute vectors of 512 bits in two halves: half a vector is worth a kernel of its own.
-HALVED_VECTORS = frozenset({"zen4"})
+_HALVED_VECTORS = frozenset({"zen4"})
 CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
+
+
+def passes_halves(target: Target) -> bool:
+    """Whether a target's vectors pass in halves, each of which takes a cycle of the clock."""
+    return target.broadcasts and target.core in _HALVED_VECTORS
 
 
 def halves(target: Target, **sizes: int) -> Tuning:
