@@ -14,6 +14,8 @@ from torch.nn import functional as F
 
 import winogen.torch
 from winogen.errors import Unsupported
+from winogen.torch import tracing
+from winogen.torch.calling import Calls
 from winogen.torch.dispatch import call
 
 needs_is_exporting = pytest.mark.skipif(
@@ -237,9 +239,6 @@ def test_views_that_negate():
 
 def test_a_trace_that_takes_too_long_is_given_up(monkeypatch):
     """And the sizes of the example are traced, which takes no time."""
-    from winogen.torch import tracing
-    from winogen.torch.calling import Calls
-
     export, asked = torch.export.export, []
 
     def endless(*args, dynamic_shapes=None, **options):
@@ -258,3 +257,51 @@ def test_a_trace_that_takes_too_long_is_given_up(monkeypatch):
     trace = tracing._by_export(model, Calls(model, (x,), {}))
     assert len(asked) == 2 and asked[1] is None
     assert trace.guard.holds([x]) and not trace.guard.holds([torch.randn(1, 3, 9, 8)])
+
+
+class Mixed(nn.Module):
+    """Values of several types and shapes, a buffer that is written to, and a layer of ours."""
+
+    def __init__(self):
+        super().__init__()
+        self.ours = winogen.torch.Conv2d(3, 4, 3, padding=1, activation="relu")
+        self.conv = nn.Conv2d(4, 6, 3, stride=2)
+        self.norm = nn.BatchNorm2d(6)
+
+    def forward(self, x):
+        y = self.norm(self.conv(self.ours(x)))
+        y += 1
+        low, high = y.chunk(2, 1)
+        largest = y.flatten(2).max(-1)
+        return torch.cat([low, high], 2), largest.values.double(), largest.indices, y > 0
+
+
+class Chosen(nn.Module):
+    """How many numbers there are follows from what they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return y[y > 0].reshape(1, -1)
+
+
+@pytest.mark.parametrize("model", [Mixed, Chosen])
+@pytest.mark.parametrize("way", ["by_fx", "_by_export"])
+def test_sizes_are_noted_without_a_run_where_it_takes_long(model, way, monkeypatch):
+    ran = []
+    real = tracing._Noting.run
+    monkeypatch.setattr(tracing._Noting, "run", lambda self, *x: ran.append(x) or real(self, *x))
+    own = model().eval()
+    calls = Calls(own, (torch.randn(2, 3, 11, 12),), {})
+    with torch.no_grad():
+        traces = [getattr(tracing, way)(own, calls, is_long) for is_long in (False, True)]
+    noted = [
+        [(n.name, n.meta.get("tensor_meta")) for n in trace.module.graph.nodes] for trace in traces
+    ]
+    assert noted[0] == noted[1] and sum(meta is not None for _, meta in noted[0]) > 3
+    # Numbers exist in the first run, and in another one only where sizes depend on them.
+    fakes = [isinstance(x, torch._subclasses.FakeTensor) for (x,) in ran]
+    assert fakes == ([False, True] if model is Mixed else [False, True, False])
