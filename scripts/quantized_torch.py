@@ -83,7 +83,7 @@ def least(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
 
 def differing(model: torch.nn.Module, example: torch.Tensor) -> float:
     """Return the largest share of a layer's codes that are not the model's."""
-    from winogen.torch import code_proof
+    from winogen.torch import code_proof, proving
     from winogen.torch.building import build
     from winogen.torch.calling import Calls
     from winogen.torch.code_deciding import modules_of
@@ -94,7 +94,7 @@ def differing(model: torch.nn.Module, example: torch.Tensor) -> float:
     own = evaluated(model)
     trace: Any = next(iter(traced(own, Calls(own, (example,), {}))))
     reading = read(trace.module)
-    values = code_proof.recorded(trace.module, [example])
+    values = proving.recorded(trace.module, [example])
     found = modules_of(build(reading, reading.graph, ()))
     return max(share for one in found for share in code_proof.shares(one, values).values())
 

@@ -11,7 +11,7 @@ from torch import nn
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import Lookup, QAdd, QConv, QGlobalMean, QMean, ScaleSums
 from winogen.tasks.duel import Times
-from winogen.torch import code_nodes, code_proof, codes, optimize, report
+from winogen.torch import code_nodes, code_proof, codes, optimize, proving, report
 from winogen.torch.building import build
 from winogen.torch.calling import Calls
 from winogen.torch.code_deciding import CodeTrial, modules_of, parts_of
@@ -44,7 +44,7 @@ def agree(model, *inputs):
     body = build(reading, reading.graph, ())
     modules = modules_of(body)
     assert modules, "nothing was read"
-    values = code_proof.recorded(trace.module, inputs)
+    values = proving.recorded(trace.module, inputs)
     with torch.no_grad():
         outputs = body(*inputs)
         (wanted,) = trace.module(*inputs)

@@ -7,12 +7,11 @@ become the other one: a code differs by one step at most, and few do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
 from winogen.graph import Graph, Node, whole
 from winogen.graph.code_segment import CodeSegment
@@ -24,22 +23,6 @@ from winogen.torch.code_module import CodeModule, as_maps
 _SHARE, _FEW = 0.01, 3
 # Relative errors of numbers, which two orders of summation explain.
 _ROUNDING = 1e-5
-
-
-def recorded(trace: fx.GraphModule, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return all tensors of a trace, by the names of its nodes."""
-    values: dict[str, Tensor] = {}
-
-    class Recorder(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            result = super().run_node(n)
-            if isinstance(result, Tensor):
-                values[n.name] = result
-            return result
-
-    with torch.no_grad():
-        Recorder(trace).run(*tensors)
-    return values
 
 
 def disagreements(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, str]:

@@ -57,9 +57,7 @@ def unproven(
             names |= module.part.inner.keys() if isinstance(module, CodeModule) else set()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            recorder = _Recorder(traced, names)
-            recorder.run(*[tensor.clone() for tensor in case.tensors])
-            checker = _Checker(body, recorder.values, decision)
+            checker = _Checker(body, recorded(traced, case.tensors, names), decision)
             checker.run(*[tensor.clone() for tensor in case.tensors])
         for graph, reason in checker.wrong:
             part = _part(reading.graph, graph)
@@ -81,6 +79,17 @@ def confined(body: nn.Module, kernels: Collection[KernelSpec]) -> Iterator[None]
                 stack.enter_context(one.segment.confined(kernels))
         stack.enter_context(waiting())  # torch would prove itself
         yield
+
+
+def recorded(
+    trace: fx.GraphModule, tensors: Sequence[Tensor], names: Collection[str] | None = None
+) -> dict[str, Tensor]:
+    """Return tensors of a trace, and maps that these hold, by their ``names``; None for all."""
+    asked = {node.name for node in trace.graph.nodes} if names is None else set(names)
+    recorder = _Recorder(trace, asked)
+    with torch.no_grad():
+        recorder.run(*[tensor.clone() for tensor in tensors])
+    return recorder.values
 
 
 class _Recorder(fx.Interpreter):
