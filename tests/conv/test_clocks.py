@@ -6,6 +6,7 @@ import pytest
 
 from winogen.conv import clocks
 from winogen.records import TARGETS, Machine
+from winogen.records.machines import known_machine
 
 WHOLE = TARGETS["avx512"], replace(TARGETS["avx2"], core="zen4")
 HALVES = replace(TARGETS["avx512"], core="zen4")
@@ -26,6 +27,11 @@ def test_a_machine_says_the_same_by_the_cycles_of_its_clock():
     for name in RATES:  # in a second
         here, there = (getattr(one, name) * one.clock_ghz for one in (machine, by_clock))
         assert here == there
+
+
+def test_a_record_that_counts_one_vector_counts_cycles_of_the_clock():
+    machine = known_machine("zen4", 64)
+    assert machine.vectors_per_cycle == 1 and clocks.in_clock_cycles(machine, HALVES) == machine
 
 
 def test_the_machine_that_files_are_planned_for_moves_bytes_alike_and_halves_vectors():

@@ -101,6 +101,46 @@ def test_what_a_second_call_does_otherwise_is_noticed_where_a_run_takes_long(mon
     assert second.is_second and not torch.equal(first.leaves[0], second.leaves[0])
 
 
+def test_a_first_call_that_takes_long_makes_no_model_long(monkeypatch):
+    """As where it loads a library, or makes a table."""
+    now = [0.0]
+
+    class Cold(nn.Conv2d):
+        def forward(self, x):
+            now[0] += 0.01 if now[0] else 1.0
+            return super().forward(x)
+
+    monkeypatch.setattr(limit, "is_every_layer", lambda: False)
+    monkeypatch.setattr(limit, "clock", lambda: now[0])
+    model = Cold(3, 4, 3).eval()
+    with limit.limited(10):
+        witness = witnessed(model, Calls(model, (THE_EXAMPLE,), {}))
+    assert not witness.is_long and abs(witness.seconds - 0.01) < 1e-9
+    assert [case.name for case in witness.cases][:2] == ["the example"] * 2
+    assert witness.cases[1].is_second
+
+
+def test_the_second_call_of_an_example_is_made_in_the_state_of_the_first(monkeypatch):
+    class Counting(nn.Conv2d):
+        def __init__(self):
+            super().__init__(3, 4, 3)
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x):
+            if not torch.equal(x, THE_EXAMPLE):
+                raise ValueError("another input")
+            self.seen += 1
+            return super().forward(x) * self.seen
+
+    monkeypatch.setattr(limit, "is_every_layer", lambda: False)
+    monkeypatch.setattr(limit, "clock", partial(next, count()))
+    model = Counting().eval()
+    with limit.limited(10):
+        witness = witnessed(model, Calls(model, (THE_EXAMPLE,), {}))
+    one, other = (case.leaves[0] for case in witness.cases)
+    assert witness.is_long and torch.allclose(other, 2 * one) and not model.seen
+
+
 def test_small_maps_are_halved_too_and_the_next_multiple_is_no_larger_than_needed():
     x = torch.randn(1, 3, 64, 64)
     for accepts, size in ((lambda x: True, "33x34"), (lambda x: x.shape[2] % 16 == 0, "48x64")):

@@ -3,6 +3,7 @@
 Whoever writes it down for others sees torch's own operators.
 """
 
+import functools
 import io
 import subprocess
 import sys
@@ -286,6 +287,38 @@ class Chosen(nn.Module):
     def forward(self, x):
         y = self.conv(x)
         return y[y > 0].reshape(1, -1)
+
+
+@functools.lru_cache(maxsize=1)
+def line(count):
+    return torch.linspace(-1, 1, count)
+
+
+@torch.fx.wrap
+def kept(x):
+    return line(x.shape[-1])
+
+
+class Keeping(nn.Module):
+    """A function of the user's remembers what it made."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return y + kept(y)
+
+
+def test_functions_and_hooks_of_users_see_no_tensors_without_numbers():
+    hooked, seen = Mixed().eval(), []
+    hooked.conv.register_forward_hook(lambda layer, inputs, output: seen.append(output))
+    for model in (Keeping().eval(), hooked):
+        line.cache_clear()
+        with torch.no_grad():
+            tracing.by_fx(model, Calls(model, (torch.randn(1, 3, 8, 8),), {}), True)
+    assert type(line(6)) is torch.Tensor and seen and {type(x) for x in seen} == {torch.Tensor}
 
 
 @pytest.mark.parametrize("model", [Mixed, Chosen])

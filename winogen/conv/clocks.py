@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winogen.kernels.tuning import passes_halves
+from winogen.kernels import costs
 from winogen.records import Machine, Target
 
 _MOVING = ("l2_rate", "l3_rate", "memory_rate")
@@ -16,7 +16,7 @@ _MOVING = ("l2_rate", "l3_rate", "memory_rate")
 
 def in_clock_cycles(machine: Machine, target: Target) -> Machine:
     """Return the same machine by the cycles of its clock."""
-    return _by(machine, target, 2.0, (*_MOVING, "vectors_per_cycle"))
+    return _by(machine, costs.clocks(machine, target), (*_MOVING, "vectors_per_cycle"))
 
 
 def unmeasured(target: Target, waits: bool = True) -> Machine:
@@ -24,12 +24,11 @@ def unmeasured(target: Target, waits: bool = True) -> Machine:
 
     ``waits``: whether threads wait for each other, as ours do.
     """
-    return _by(Machine() if waits else Machine().without_barriers, target, 0.5, _MOVING)
+    machine = Machine() if waits else Machine().without_barriers
+    return _by(machine, 1 / costs.clocks(machine, target), _MOVING)
 
 
-def _by(machine: Machine, target: Target, factor: float, rates: tuple[str, ...]) -> Machine:
+def _by(machine: Machine, factor: float, rates: tuple[str, ...]) -> Machine:
     """A machine with another clock, whose rates are the same in a second."""
-    if not passes_halves(target):
-        return machine
     scaled = {name: getattr(machine, name) / factor for name in rates}
     return replace(machine, clock_ghz=factor * machine.clock_ghz, **scaled)

@@ -16,7 +16,14 @@ import numpy as np
 from winogen.kernels.count import Panel, PanelProduct, panels
 from winogen.kernels.tuning import passes_halves
 from winogen.kernels.work import Work, blocks, even
-from winogen.records import Costs, Machine
+from winogen.records import Costs, Machine, Target
+
+
+def clocks(machine: Machine, target: Target) -> int:
+    """Return how many cycles of the clock one of a machine's is: of vectors that pass in halves it
+    counts two in a cycle, unless its record says one.
+    """
+    return 2 if passes_halves(target) and machine.vectors_per_cycle > 1 else 1
 
 
 def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:

@@ -10,7 +10,6 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
-from winogen.kernels.tuning import passes_halves
 from winogen.kernels.work import blocks
 from winogen.records import Costs, Machine, Precision, Strides, Target, Tuning
 
@@ -160,7 +159,7 @@ class FourierWork:
         part = cost.roof(lines + columns + turned, traffic, costs.shows)
         moved = (self._pixels + self._outputs) * self.spec.precision.itemsize
         memory = moved / float(machine.read_rate(moved))
-        one = _COPIED / 2 if passes_halves(self.spec.target) else _COPIED  # that is no vector
+        one = _COPIED / cost.clocks(machine, self.spec.target)  # that is no vector
         return self.schedule[1] * float(part) + one * self._copied + memory
 
     @property

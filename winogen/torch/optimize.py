@@ -114,7 +114,7 @@ def optimize(
         About how long compiling and measuring may go on; None for as long as they take. What gains
         most comes first. What is not measured then runs as predicted, and what is not compiled
         stays torch's; the report says so. The comparison is never left out: it takes as long as
-        some ten runs of the model.
+        some three runs of the model.
 
     Raises
     ------
