@@ -225,6 +225,33 @@ def test_a_session_may_go_while_a_thread_plans(compiler, fast_and_session, plann
     assert planner.plans == before and not planner._pending
 
 
+def test_calls_copy_the_weights_that_the_thread_reads(
+    compiler, fast_and_session, planner, monkeypatch
+):
+    """A session frees its weights before its nodes, which alone know that a thread reads them."""
+    whose, asked, ffi = [], [], planner._ffi
+    advance, has_copied = planning._Pending.advance, planning._Pending.has_copied
+
+    def looked(self):
+        own = {copy.ctypes.data for copy in self._copies.values()}
+        read = {int(ffi.cast("intptr_t", self._arrays[n].constant)) for n in self._copies}
+        whose.append(bool(read) and read <= own)
+        advance(self)
+
+    monkeypatch.setattr(planning._Pending, "advance", looked)
+    monkeypatch.setattr(
+        planning._Pending, "has_copied", lambda self: asked.append(has_copied(self)) or asked[-1]
+    )
+    monkeypatch.setattr(planning, "_COPIED_AT_ONCE", 500)
+    model, ours = fast_and_session
+    x, before = data(Net(), 1, 4, 12, 14), planner.plans
+    (wanted,) = theirs(model, x)
+    compiler.set()
+    y = until_planned(planner, before, lambda: ours.run(None, {"x": x})[0])
+    assert np.abs(y - wanted).max() < 1e-5
+    assert not asked[0] and asked[-1] and whose and all(whose)
+
+
 def test_what_goes_wrong_in_the_thread_is_a_warning(
     compiler, fast_and_session, planner, monkeypatch
 ):

@@ -39,6 +39,21 @@ class Error(NamedTuple):
     direct: float  # of sums in one chain, as about those of frameworks
 
 
+def constants_of(ffi: Any, question: Any) -> dict[int, int]:
+    """Return the bytes of the arrays of a `winogen_question` that all calls share, by number."""
+    items: dict[int, int] = {}  # bytes of a number, where they are not those of the input
+    if question.scales != ffi.NULL:
+        scales = question.scales[0]
+        items = dict.fromkeys((scales.x_scale, scales.w_scale, scales.y_scale), 4)
+        items |= dict.fromkeys((question.layer[i].bias for i in range(question.layers)), 4)
+    records = ((number, question.array[number]) for number in range(question.arrays))
+    return {
+        number: math.prod(record.shape[0 : record.rank]) * items.get(number, question.itemsize)
+        for number, record in records
+        if record.constant != ffi.NULL
+    }
+
+
 class Question:
     """A `winogen_question` as steps of a plan."""
 
@@ -227,6 +242,7 @@ class Answer:
     """
 
     steps: Steps  # once it is bound
+    held: Sequence[np.ndarray] = ()  # arrays that its steps read
 
     def __init__(
         self,

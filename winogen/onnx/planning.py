@@ -14,12 +14,13 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
 
+from winogen.conv import memory
 from winogen.errors import BuildError, WinogenError
 from winogen.graph import later
 from winogen.graph.compiling import compile_soon, kernels
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
-from winogen.onnx.answers import Answer
+from winogen.onnx.answers import Answer, constants_of
 from winogen.onnx.drafts import DraftCall
 from winogen.onnx.operators import FAILED, LATER, PLANNED, UNKNOWN
 from winogen.progress import lines
@@ -28,18 +29,27 @@ from winogen.tasks.limit import Limit
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
 
+# Bytes of weights that a call copies, of those that ask: half a millisecond, about.
+_COPIED_AT_ONCE = 4 << 20
 _WORK = "planning and compiling for inputs of new sizes"
 
 
 class _Pending:
     """A plan that a thread is making.
 
-    What it reads belongs to a node, which may go at any time: it waits until nobody reads.
+    What it reads belongs to a node, which may go at any time: it waits until nobody reads. Weights
+    belong to the session, which frees them before its nodes go: calls copy them, some at a time.
     """
 
     def __init__(self, planner: Planner, question: Any):
-        self._planner = planner
-        self._question = planner._ffi.new("winogen_question *", question[0])
+        self._planner, self._ffi = planner, planner._ffi
+        self._question = self._ffi.new("winogen_question *", question[0])
+        self._arrays = self._ffi.new("winogen_array[]", question.arrays)
+        self._ffi.memmove(self._arrays, question.array, self._ffi.sizeof(self._arrays))
+        self._question.array = self._arrays
+        sizes = constants_of(self._ffi, question)
+        self._left = {number: (0, size) for number, size in sizes.items()}  # copied, of all bytes
+        self._copies = {n: memory.aligned(max(1, size), "weights") for n, size in sizes.items()}
         self._lock = Lock()
         self._draft: Answer | None = None
         self._gone = False
@@ -49,6 +59,22 @@ class _Pending:
     def planned(self) -> Planned | None:
         """Its plan, once it is there."""
         return None if self._draft is None else self._draft.planned
+
+    def has_copied(self) -> bool:
+        """Copy some of what all calls share; return whether it is there. To be called by a call."""
+        most = _COPIED_AT_ONCE
+        while self._left and most > 0:
+            number, (begin, size) = next(iter(self._left.items()))
+            end = min(size, begin + most)
+            most -= max(1, end - begin)
+            copy = self._ffi.cast("char *", self._copies[number].ctypes.data)
+            shared = self._ffi.cast("char *", self._arrays[number].constant)
+            self._ffi.memmove(copy + begin, shared + begin, end - begin)
+            self._left[number] = end, size
+            if end == size:
+                del self._left[number]
+                self._arrays[number].constant = copy
+        return not self._left
 
     def advance(self) -> None:
         """Make the plan; when its kernels are there, load them and pack."""
@@ -61,7 +87,10 @@ class _Pending:
             return
         with self._lock:  # a busy machine is no place to measure
             if not self._gone:
-                self.answer = self._draft.bind(measures=False)
+                answer = self._draft.bind(measures=False)
+                packed = set(answer.question.weights)  # of which there is a copy by now
+                answer.held = [x for number, x in self._copies.items() if number not in packed]
+                self._copies, self.answer = {}, answer
 
     def give_up(self) -> None:
         """Return when the question is read no more."""
@@ -192,7 +221,8 @@ class Planner:
                 self._pending[plan.handle] = pending
         if pending.answer is None:
             try:
-                later.go_on(pending, (), pending.planned)
+                if pending.has_copied():
+                    later.go_on(pending, (), pending.planned)
             except Exception as problem:  # of the thread
                 self._tell(problem)
             return None
