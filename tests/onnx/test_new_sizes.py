@@ -230,7 +230,7 @@ def test_calls_copy_the_weights_that_the_thread_reads(
 ):
     """A session frees its weights before its nodes, which alone know that a thread reads them."""
     whose, asked, ffi = [], [], planner._ffi
-    advance, has_copied = planning._Pending.advance, planning._Pending.has_copied
+    advance, copy_some = planning._Pending.advance, planning._Pending.copy_some
 
     def looked(self):
         own = {copy.ctypes.data for copy in self._copies.values()}
@@ -240,7 +240,7 @@ def test_calls_copy_the_weights_that_the_thread_reads(
 
     monkeypatch.setattr(planning._Pending, "advance", looked)
     monkeypatch.setattr(
-        planning._Pending, "has_copied", lambda self: asked.append(has_copied(self)) or asked[-1]
+        planning._Pending, "copy_some", lambda self: asked.append(copy_some(self)) or asked[-1]
     )
     monkeypatch.setattr(planning, "_COPIED_AT_ONCE", 500)
     model, ours = fast_and_session

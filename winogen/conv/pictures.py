@@ -168,7 +168,7 @@ def _overwrite_ends(x: np.ndarray, y: np.ndarray, wanted: FilterKey, along: int)
 @remembered(SHAPES_KEPT)
 def _padded(count: int, ends: tuple[int, int], border: PaddingMode) -> np.ndarray:
     """Which of ``count`` pixels are seen, one after the other, with those of the border."""
-    pixels: np.ndarray = np.pad(np.arange(count), ends, mode=_OF_NUMPY[border])  # type: ignore
+    pixels: np.ndarray = np.pad(np.arange(count), ends, mode=_OF_NUMPY[border])  # type: ignore[call-overload]
     return pixels
 
 
@@ -233,6 +233,7 @@ def _fastest(
     """Whether the outputs at the border are predicted to be filtered faster apart from all others,
     and whether a picture (H, W, C) is as rows of all colours.
     """
+    clock = in_clock_cycles(machine, target).clock_ghz
 
     def seconds(way: tuple[bool, bool]) -> float:
         rim, rows = way
@@ -243,7 +244,6 @@ def _fastest(
         steps = apart * _STEPS * Rates().call / (clock * 1e9)
         return filter_of(one).seconds(size, target, machine) + steps
 
-    clock = in_clock_cycles(machine, target).clock_ghz
     rims = (False, True) if wanted.border != "zeros" else (False,)
     colours = (False, True) if wanted.colours else (False,)
     return min(product(rims, colours), key=seconds)

@@ -124,15 +124,15 @@ class DepthwisePlanes(Variant):
         split = 0 if step == 1 else sums if late else seen * wide * inside
         # Where masks have registers of their own a load takes one without another instruction, but
         # for the one that widens it.
-        besides = self.in_place(work) and (work.precision.narrow or not work.target.masks)
-        masked = loaded if besides else 0
-        reading = Demand(
+        takes_another = work.precision.narrow or not work.target.masks
+        masked = loaded if self.in_place(work) and takes_another else 0
+        besides = Demand(
             steps=(taps - self.taps_read(work)) * sums,
             instructions=masked + split,
             loads=loaded + calls * taps,
             product=PanelProduct((Panel(sums / calls, 1, calls),)),
         )
-        return into, multiply + reading, output
+        return into, multiply + besides, output
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (share, _) = machine.costs, cost.busiest(work)
@@ -152,9 +152,8 @@ class DepthwisePlanes(Variant):
 
     def in_place(self, work: Work) -> bool:
         """Whether the image is read where it lies: zeros around it are masked."""
-        precision = work.precision
-        masked = work.target.masks and precision.itemsize < 4 if precision.narrow else True
-        return bool(work.target.load_mask) and masked and work.padding_mode == "zeros"
+        widens = work.target.masks or not work.precision.narrow  # where it reads, if need be
+        return bool(work.target.load_mask) and widens and work.padding_mode == "zeros"
 
     def picks_late(self, work: Work) -> bool:
         """Whether every lane is computed, and those of outputs are picked at last.

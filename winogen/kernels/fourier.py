@@ -120,8 +120,9 @@ class FourierWork:
     def filters(self) -> tuple[int, ...]:
         """The shape of the packed filters; of channels in the lanes some may not exist."""
         lanes, columns = self.spec.lanes, self.spec.lengths[::-1]
-        own = (int(blocks(self.channels, lanes)), *columns, 2, lanes)
-        return own if self.spec.channels else (self.channels, *columns, 2)
+        if self.spec.channels:
+            return (int(blocks(self.channels, lanes)), *columns, 2, lanes)
+        return (self.channels, *columns, 2)
 
     @property
     def schedule(self) -> tuple[int, int]:
@@ -191,5 +192,5 @@ def _column(length: int, costs: Costs) -> float:
 
 
 def _stage(length: int, radix: int, costs: Costs) -> float:
-    count, instructions = length / radix, _BUTTERFLIES[radix] + 4 * (radix - 1)
-    return float(cost.transform(costs, count * instructions, 2 * length))
+    instructions = _BUTTERFLIES[radix] + 4 * (radix - 1)
+    return float(cost.transform(costs, length / radix * instructions, 2 * length))

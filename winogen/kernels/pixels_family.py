@@ -62,9 +62,8 @@ def fill(work: Work, machine: Machine, counted: Demand) -> Any:
     Vectors that are partly empty are fetched like whole ones; narrow numbers are widened.
     """
     strip = counted.bytes("strip", writes=True)
-    moved = cost.roof(
-        copied(machine, counted), strip / machine.read_rate(work.input_bytes), machine.costs.shows
-    )
+    fetched = strip / machine.read_rate(work.input_bytes)
+    moved = cost.roof(copied(machine, counted), fetched, machine.costs.shows)
     widened = strip / (work.itemsize * work.lanes) if work.precision.narrow else 0.0
     return moved + 2 * machine.costs.instruction * widened
 
@@ -86,8 +85,8 @@ def fetched(work: Work, machine: Machine, counted: Demand) -> Any:
 def multiply(work: Work, machine: Machine, counted: Demand, arithmetic: Any) -> Any:
     """Cycles of a block's product, the filters read for each."""
     filters = counted.bytes("U")
-    traffic = filters / cost.read_again(machine, filters, work.items)
-    return cost.roof(arithmetic, traffic, machine.costs.shows)
+    rate = cost.read_again(machine, filters, work.items)
+    return cost.roof(arithmetic, filters / rate, machine.costs.shows)
 
 
 def read_again(work: Work, packed: int) -> Move:
@@ -104,8 +103,9 @@ def again(machine: Machine, counted: Demand) -> Any:
     filters of a register block stay in L1.
     """
     move = next(move for move in counted.moves if move.what == "U again")
-    bytes_ = 0.0 if move.size <= NEAR_BYTES else move.bytes + counted.bytes("U")
-    return bytes_ / machine.l2_rate
+    if move.size <= NEAR_BYTES:
+        return 0.0
+    return (move.bytes + counted.bytes("U")) / machine.l2_rate
 
 
 def block_written(work: Work, machine: Machine, counted: Demand, non_temporal: bool) -> Any:

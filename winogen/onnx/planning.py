@@ -60,7 +60,7 @@ class _Pending:
         """Its plan, once it is there."""
         return None if self._draft is None else self._draft.planned
 
-    def has_copied(self) -> bool:
+    def copy_some(self) -> bool:
         """Copy some of what all calls share; return whether it is there. To be called by a call."""
         most = _COPIED_AT_ONCE
         while self._left and most > 0:
@@ -221,7 +221,7 @@ class Planner:
                 self._pending[plan.handle] = pending
         if pending.answer is None:
             try:
-                if pending.has_copied():
+                if pending.copy_some():
                     later.go_on(pending, (), pending.planned)
             except Exception as problem:  # of the thread
                 self._tell(problem)
