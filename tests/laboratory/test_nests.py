@@ -48,7 +48,10 @@ def made_up(task):
     chosen = task["nest"]
     if chosen.get("pixels", 1) == 2:
         return {"error": "CompileFailed: made up"}
-    return {"seconds": chosen.get("pixels", 1) + chosen.get("filters", 1) / 10}
+    seconds = chosen.get("pixels", 1) + chosen.get("filters", 1) / 10
+    if task["task"] == "count":  # the slower a nest the fewer its misses
+        return {"counts": {**dict.fromkeys(COUNTS, 9), "D1": int(100 / seconds)}}
+    return {"seconds": seconds}
 
 
 def executors(path=None, run=made_up):
@@ -79,13 +82,6 @@ def test_measures_nests_that_are_right(tmp_path):
 def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
     """The search goes where misses are few, and keeps the counts with the seconds."""
     monkeypatch.setattr(counting, "check", lambda target: None)
-
-    def run(asked):
-        done = made_up(asked)
-        if asked["task"] == "count":  # the slower a nest the fewer its misses
-            return {"counts": {**dict.fromkeys(COUNTS, 9), "D1": int(100 / done["seconds"])}}
-        return done
-
     sent, usual_way = [], NestSearch.way
 
     def way(self, space):
@@ -101,7 +97,7 @@ def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
     monkeypatch.setattr(NestSearch, "way", way)
     wanted = replace(WANTED, cost="D1")
     path = tmp_path / "nests.jsonl"
-    found = search(wanted, *executors(path, run=run))
+    found = search(wanted, *executors(path))
     able = [one for one in found if not one.error]
     assert len(able) >= 2 and any(one.error for one in found)
     assert [one.counts["D1"] for one in able] == [int(100 / one.seconds) for one in able]
@@ -205,9 +201,12 @@ WANTED_MORE = NestSearch(
 )
 
 
-@pytest.mark.parametrize("stop", [1, 17, 60])
-def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path, stop):
-    expected = search(WANTED_MORE, *executors())
+@pytest.mark.parametrize("cost", ["seconds", "D1"])
+@pytest.mark.parametrize("stop", [1, 17, 18, 60])
+def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch, stop, cost):
+    monkeypatch.setattr(counting, "check", lambda target: None)
+    wanted = replace(WANTED_MORE, cost=cost)
+    expected = search(wanted, *executors())
     path, done = tmp_path / "nests.jsonl", []
 
     def until(task):
@@ -217,17 +216,17 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path, stop):
         return made_up(task)
 
     with pytest.raises(KeyboardInterrupt):
-        search(WANTED_MORE, *executors(path, until))
+        search(wanted, *executors(path, until))
     lines = path.read_bytes().count(b"\n")
     assert lines == stop
     with path.open("ab") as file:
         file.write(b'{"task": {"task": "meas')  # as if killed in the middle of a line
     again = []
-    found = search(WANTED_MORE, *executors(path, lambda task: again.append(task) or made_up(task)))
+    found = search(wanted, *executors(path, lambda task: again.append(task) or made_up(task)))
     assert found == expected
     assert not [task for task in again if task in done]
     whole = tmp_path / "whole.jsonl"
-    search(WANTED_MORE, *executors(whole))
+    search(wanted, *executors(whole))
     assert path.read_text() == whole.read_text()
 
 

@@ -137,21 +137,27 @@ def _of(
 ) -> Iterator[Measured]:
     """Compile and measure nests; what cannot be compiled is not measured."""
     of = wanted.layer, wanted.layout, wanted.target
-    compiled = compilers("compile", [tasks.compile_task(*of, one) for one in chosen])
+    compiled = _done(compilers, "compile", [tasks.compile_task(*of, one) for one in chosen])
     able = [one for one, result in zip(chosen, compiled) if result and "error" not in result]
     work = [tasks.measure_task(*of, one, effort) for one in able]
-    results = dict(zip(chosen, compiled)) | dict(zip(able, measurers("measure", work)))
+    results = dict(zip(chosen, compiled)) | dict(zip(able, _done(measurers, "measure", work)))
     if wanted.cost != "seconds":
         right = [one for one in able if "error" not in results[one]]
-        counted = measurers("count", [tasks.count_task(*of, one) for one in right])
+        counted = _done(measurers, "count", [tasks.count_task(*of, one) for one in right])
         results |= {one: {**results[one], **found} for one, found in zip(right, counted)}
-    if compilers.stopped or measurers.stopped:  # what was measured lies in the file of results
-        raise KeyboardInterrupt
     for one in chosen:
         found = results[one]
         error = found.get("error", "")
         seconds = math.inf if error else found["seconds"]
         yield Measured(one, seconds, error, found.get("counts", {}))
+
+
+def _done(execute: Executor, stage: str, work: list[dict]) -> list:
+    """Return all results; raises KeyboardInterrupt after Ctrl-C: what is done lies in the file."""
+    results = execute(stage, work)
+    if execute.stopped:
+        raise KeyboardInterrupt
+    return results
 
 
 def compare(wanted: NestSearch, chosen: list[Parameters]) -> list[float]:
