@@ -19,7 +19,7 @@ from winogen.conv.request import EDGES, Request
 from winogen.graph import choose
 from winogen.kernels.spec import BORDERS, PADDING_MODES
 from winogen.records import Epilogue, Machine, Target
-from winogen.records.precision import FILTER_TYPES, PRODUCT_TYPES
+from winogen.records.precision import PRODUCT_TYPES, TRIED_FILTER_TYPES
 from winogen.tuning.layers import BenchLayer, layer_sets, load_layers
 from winogen.tuning.space import Scope
 
@@ -111,7 +111,7 @@ def _how(random: Random) -> Record:
             "border": random.choice(BORDERS),
         }
     elif options["algorithm"] == "auto" and random.random() < 0.3:
-        kind, types = random.choice((("filter", FILTER_TYPES), ("product", PRODUCT_TYPES)))
+        kind, types = random.choice((("filter", TRIED_FILTER_TYPES), ("product", PRODUCT_TYPES)))
         options |= {f"{kind}_dtype": random.choice(types), "tolerance": None}
     return options
 

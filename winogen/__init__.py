@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv import conv_transpose1d as conv_transpose1d
     from winogen.conv import conv_transpose2d as conv_transpose2d
     from winogen.conv import conv_transpose3d as conv_transpose3d
+    from winogen.conv.flytes import narrow as narrow
+    from winogen.conv.flytes import widen as widen
     from winogen.conv.gemm import Gemm as Gemm
     from winogen.conv.gemm import gemm as gemm
     from winogen.conv.pictures import filter2d as filter2d
@@ -55,6 +57,8 @@ _PUBLIC = {
     "ConvTranspose1d": "winogen.conv",
     "ConvTranspose2d": "winogen.conv",
     "ConvTranspose3d": "winogen.conv",
+    "narrow": "winogen.conv.flytes",
+    "widen": "winogen.conv.flytes",
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
     "filter2d": "winogen.conv.pictures",

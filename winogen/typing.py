@@ -24,6 +24,7 @@ __all__ = [
     "Activation",
     "Algorithm",
     "Array",
+    "ArrayType",
     "Border",
     "BorderMode",
     "Edge",
@@ -98,7 +99,12 @@ BorderMode: TypeAlias = Literal[
     "reflect", "symmetric", "edge", "replicate", "wrap", "circular", "constant", "zeros"
 ]
 Border: TypeAlias = Literal["unswitch", "buffer", "indirect"]
-FilterType: TypeAlias = Literal["float16", "bfloat16", "flyte24", "flyte16", "flyte8"]
+FilterType: TypeAlias = Literal[
+    "float16", "bfloat16",
+    "flyte24", "flyte16", "flyte8", "flyte24_cut", "flyte16_cut", "flyte8_cut",
+    "flyte56d", "flyte48d", "flyte40d", "flyte32d", "flyte24d", "flyte16d", "flyte8d",
+]  # fmt: skip
+ArrayType: TypeAlias = Literal["float32", "float64"] | FilterType
 ProductType: TypeAlias = Literal["int16", "float16", "bfloat16"]
 
 # Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.

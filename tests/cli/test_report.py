@@ -146,7 +146,7 @@ def test_a_place_where_nothing_can_be_written(refused, folder):
 
 @pytest.mark.thorough
 def test_of_every_number_format(winogen, folder, monkeypatch):
-    monkeypatch.setattr(ways, "FILTER_TYPES", ("float16",))
+    monkeypatch.setattr(ways, "TRIED_FILTER_TYPES", ("float16",))
     monkeypatch.setattr(ways, "PRODUCT_TYPES", ())
     monkeypatch.setattr(ways, "_NARROW_TILES", ())
     result = winogen("report", *LAYER, "--numbers", "-o", "out")

@@ -1,10 +1,34 @@
-/* The definition of convolutions. `sizes` are those of a layer as its user sees it; FRACTION is of
- * arrays that hold narrower numbers than are computed with, else 0. */
+/* The definition of convolutions. `sizes` are those of a layer as its user sees it; FRACTION and
+ * FLYTE are of arrays that hold narrower numbers than are computed with, else 0; ROUNDING is what
+ * such a number is off by. */
 
-/* Of a number in an array: FRACTION bits behind an exponent, in 16; or a `real`. */
-#if FRACTION
+/* Of a number in an array: FRACTION bits behind an exponent, in 16; or the first bytes of a `real`,
+ * FLYTE of them; or a `real`. */
+#if FLYTE
+typedef struct { uint8_t bytes[FLYTE]; } array_number;
+#define OUTPUT(p) (p)->results
+static double value_of(array_number x)
+{
+    real whole = 0;
+    memcpy((char *)&whole + sizeof whole - FLYTE, x.bytes, FLYTE);
+    return (double)whole;
+}
+static array_number number_of(int value)    /* cut off where it has more bits */
+{
+    const real whole = (real)value;
+    array_number x;
+    memcpy(x.bytes, (const char *)&whole + sizeof whole - FLYTE, FLYTE);
+    return x;
+}
+/* Memory has ones before something is written to it, which a flyte8 has no NaN for. */
+static int is_written(array_number x)
+{
+    for (int i = 0; i < FLYTE; i++)
+        if (x.bytes[i] != 0xff) return 1;
+    return 0;
+}
+#elif FRACTION
 typedef uint16_t array_number;
-#define ROUNDING ldexp(1, -1 - FRACTION)
 #define OUTPUT(p) (p)->results
 static double value_of(array_number x)
 {
@@ -23,12 +47,13 @@ static array_number number_of(int value)    /* of -3 to 4 */
     while (value_of(x) != value) x++;
     return known[value + 3] = x;
 }
+static int is_written(array_number x) { return !isnan(value_of(x)); }
 #else
 typedef real array_number;
-#define ROUNDING 0
 #define OUTPUT(p) (p)->output
 static double value_of(array_number x) { return (double)x; }
 static array_number number_of(int value) { return (array_number)value; }
+static int is_written(array_number x) { return !isnan(x); }
 #endif
 
 static int64_t source(int64_t i, int64_t size, int64_t mode)
@@ -122,7 +147,7 @@ static int failed(int i, unsigned seed)
     });
     int64_t written = 0;
     int wrong = 0;
-    for (int64_t k = 0; k < outputs; k++) written += !isnan(value_of(output[k]));
+    for (int64_t k = 0; k < outputs; k++) written += is_written(output[k]);
     wrong += written != p->batch * filters * whole.out_height * whole.out_width;
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t m = 0; m < filters; m++)
@@ -184,20 +209,21 @@ static int failed(int i, unsigned seed)
     });
     int64_t written = 0;
     int wrong = 0;
-    for (int64_t k = 0; k < outputs; k++) written += !isnan(value_of(output[k]));
+    for (int64_t k = 0; k < outputs; k++) written += is_written(output[k]);
     wrong += written != p->batch * filters * (p->row_end - p->row_begin) * (p->col_end - p->col_begin);
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t m = 0; m < filters; m++)
             for (int64_t row = 0; row < p->out_height; row++)
                 for (int64_t x = 0; x < p->out_width; x++) {
-                    const double result = value_of(output[at(OUTPUT(p), n, m, row, x)]);
+                    const array_number made = output[at(OUTPUT(p), n, m, row, x)];
+                    const double result = value_of(made);
                     const int inside = row >= p->row_begin && row < p->row_end && x >= p->col_begin
                                     && x < p->col_end;
                     const double sum = one_output(p, layer, input, weight + m * terms, n, m, row, x);
                     const double y = sum + slope_of(bias, m) + added(add, at(p->add, n, m, row, x));
                     const double expected = activated(p, slope_of(slopes, m), y)
                                           + added(add_after, at(p->add_after, n, m, row, x));
-                    if (inside ? !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING) : !isnan(result)) wrong++;
+                    if (inside ? !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING) : is_written(made)) wrong++;
                 }
     free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed);
     return wrong;

@@ -9,7 +9,7 @@ from codegen.sanitized import calls_of, initialiser
 
 from winogen.codegen.transforms import load
 from winogen.kernels.spec import KernelSpec
-from winogen.records import ACTIVATIONS
+from winogen.records import ACTIVATIONS, NUMBERS
 
 # Bits of the fraction, of arrays that hold narrower numbers than are computed with.
 FRACTIONS = {"float16": 10, "bfloat16": 7}
@@ -48,12 +48,15 @@ def check(folder, works, exact=False, **options):
     # Of sums of some hundred products of small integers; rounded tiles are further off.
     tiles = {"int16": 0.25, "float16": "(0.2 * sqrt((double)terms))"}
     rounded = tiles if any(spec.transforms) else {}
+    number = NUMBERS[spec.precision.arrays]
     tolerance = 1e-9 if exact else rounded.get(spec.precision.products, 0.02)
     known = [
         f"typedef {spec.precision.real.c} real;",
         f"#define TOLERANCE {tolerance}",
         f"#define UNIT {unit(spec) if exact else 1}",
         f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
+        f"#define FLYTE {number.itemsize * bool(number.wide)}",
+        f"#define ROUNDING {2.0 ** (number.cut - number.bits) * spec.precision.narrow}",
         f"#define DILATED {dict(spec.fixed).get('dilated', 0)}",
         f"#define SPREAD {dict(spec.fixed).get('spread', 0)}",
         "enum {",

@@ -1,5 +1,7 @@
 """C widens and rounds numbers as `Format` does, byte for byte, on every instruction set."""
 
+import ctypes
+import mmap
 from dataclasses import replace
 from functools import cache
 
@@ -9,7 +11,7 @@ from kernels.turns import turns
 
 from winogen.codegen.context import numbers_and_vectors
 from winogen.codegen.templates import environment
-from winogen.records import FILTER_TYPES, PIXEL_TYPES, TARGETS, Precision
+from winogen.records import FILTER_TYPES, NUMBERS, PIXEL_TYPES, TARGETS, Precision
 from winogen.rounding.formats import FORMATS
 from winogen.toolchain import host_targets, load
 
@@ -46,8 +48,20 @@ ALL = list(dict.fromkeys([*host_targets(), *PLAIN]))
 
 
 def text(name, target):
-    words = numbers_and_vectors(Precision.of("float32", name), target)
+    words = numbers_and_vectors(Precision.of(NUMBERS[name].wide or "float32", name), target)
     return environment().from_string(KERNEL).render(name=name, matrices=False, **words)
+
+
+def at_the_end(packed):
+    """Bytes that end where memory does: who reads beyond them falls over."""
+    whole = -(-max(packed.size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+    room = mmap.mmap(-1, whole + mmap.PAGESIZE)
+    pages = np.frombuffer(room, np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    behind = ctypes.c_void_p(pages.ctypes.data + whole)
+    assert not libc.mprotect(behind, ctypes.c_size_t(mmap.PAGESIZE), 0)
+    pages[whole - packed.size : whole] = packed
+    return pages[whole - packed.size : whole]
 
 
 @cache
@@ -61,14 +75,12 @@ class Runs:
     def __init__(self, name, target):
         target = target.storing(name)
         self.library = load(text(name, target), CDEF, target, name="storage")
-        self.lanes, self.size = target.lanes("float32"), FORMATS[name].size
+        self.real = np.dtype(NUMBERS[name].wide or "float32")
+        self.lanes, self.size = target.lanes(self.real.name), FORMATS[name].size
 
     def widened(self, packed):
-        # What lies behind is read at most, and must not matter.
-        room = np.full(packed.size + 64, 0xA5, np.uint8)
-        room[: packed.size] = packed.ravel()
-        to = np.zeros(len(packed), np.float32)
-        self._call("widen", room, to, len(packed))
+        to = np.zeros(len(packed), self.real)
+        self._call("widen", at_the_end(packed.ravel()), to, len(packed))
         return to
 
     def narrowed(self, values):
@@ -95,49 +107,59 @@ FORMAT = pytest.mark.parametrize("name", STORED)
 
 @cache
 def all_numbers(name):
-    """Every code of a format, (codes, bytes), and the bits of the float32 that each is."""
-    size = FORMATS[name].size
-    codes = np.arange(1 << 8 * size, dtype="<u4")
+    """Codes of a format, (codes, bytes), the number that each is, and whether it is NaN.
+
+    All of them, or of longer ones a million.
+    """
+    size, real = FORMATS[name].size, NUMBERS[name].wide or "float32"
+    codes = np.arange(1 << 8 * min(size, 3), dtype="<u8")
+    if size > 3:
+        codes = np.random.default_rng(0).integers(0, 1 << 8 * size, 1 << 20, "<u8")
     codes = np.ascontiguousarray(codes[:, None].view(np.uint8)[:, :size])
     with np.errstate(invalid="ignore"):
-        numbers = FORMATS[name].unpack(codes).astype(np.float32)
-    return codes, numbers.view(np.uint32), np.isnan(numbers)
+        numbers = FORMATS[name].unpack(codes).astype(real)
+    return codes, numbers, np.isnan(numbers)
 
 
 @pytest.mark.parametrize("name, target", turns(STORED, ALL))
 def test_every_code_is_widened_and_comes_back(name, target):
     runs = runs_of(name, target)
     codes, wanted, nan = all_numbers(name)
-    values = runs.widened(codes)
-    assert not ((values.view(np.uint32) != wanted) & ~nan).any()
+    values, bits = runs.widened(codes), f"u{runs.real.itemsize}"
+    assert not ((values.view(bits) != wanted.view(bits)) & ~nan).any()
     assert np.isnan(values[nan]).all()
     back = runs.narrowed(values)
     assert not ((back != codes).any(-1) & ~nan).any()
     assert np.array_equal(back[nan], FORMATS[name].pack(values[nan]))
 
 
-def hard_numbers():
-    """Float32 numbers near every edge: ties and their neighbours, subnormal, large, special."""
+def hard_numbers(real):
+    """Numbers near every edge: ties and their neighbours, subnormal, large, special."""
     rng = np.random.default_rng(0)
-    bits = [rng.integers(0, 1 << 32, 1 << 16, np.uint32)]
-    for dropped in (8, 13, 16, 24):
-        codes = rng.integers(0, 1 << (32 - dropped), 1 << 13, np.uint32) << np.uint32(dropped)
-        half = np.uint32(1 << (dropped - 1))
-        bits += [codes, codes + half, codes + half - np.uint32(1), codes + half + np.uint32(1)]
+    wide = 8 * real.itemsize
+    kind = np.dtype(f"u{real.itemsize}").type
+    bits = [rng.integers(0, 1 << wide, 1 << 16, kind)]
+    for dropped in (13, *range(8, wide, 8)):
+        codes = rng.integers(0, 1 << (wide - dropped), 1 << 13, kind) << kind(dropped)
+        half = kind(1 << (dropped - 1))
+        bits += [codes, codes + half, codes + half - kind(1), codes + half + kind(1)]
     # Of float16: from below the least subnormal number to beyond the largest.
-    sizes = np.ldexp(rng.integers(1, 1 << 13, 1 << 14).astype(np.float32), -26)
-    edges = np.float32([65504, 65519.996, 65520, 65536, 2.0**-14, 2.0**-24, 2.0**-25, 0, np.inf])
-    bits += [sizes.view(np.uint32), (-edges).view(np.uint32), edges.view(np.uint32)]
-    bits += [np.uint32([0x7F800001, 0xFF800001, 0x7FFFFFFF, 0x7FC00000])]
+    sizes = np.ldexp(rng.integers(1, 1 << 13, 1 << 14).astype(real), -26)
+    edges = [65504, 65519.996, 65520, 65536, 2.0**-14, 2.0**-24, 2.0**-25, 0, np.inf]
+    edges = np.array(edges, real)
+    infinite = np.array(np.inf, real).view(kind)
+    bits += [sizes.view(kind), (-edges).view(kind), edges.view(kind)]
+    sign = kind(1 << (wide - 1))
+    bits += [np.array([infinite + kind(1), infinite + kind(1) | sign, ~sign, ~kind(0)], kind)]
     values = np.concatenate(bits)
-    return values[: len(values) // 16 * 16].view(np.float32)
+    return values[: len(values) // 16 * 16].view(real)
 
 
 @EACH
 @FORMAT
 def test_numbers_are_rounded_as_formats_round(name, target):
     runs, known = runs_of(name, target), FORMATS[name]
-    values = hard_numbers()
+    values = hard_numbers(runs.real)
     assert np.array_equal(runs.narrowed(values), known.pack(values))
 
 
@@ -146,7 +168,7 @@ def test_numbers_are_rounded_as_formats_round(name, target):
 def test_stores_leave_what_is_behind_alone(name, target):
     runs = runs_of(name, target)
     for vectors in range(5):
-        values = np.arange(vectors * runs.lanes, dtype=np.float32) / 3
+        values = np.arange(vectors * runs.lanes, dtype=runs.real) / 3
         assert np.array_equal(runs.narrowed(values), FORMATS[name].pack(values))
 
 

@@ -30,8 +30,10 @@ from conv import exact
 from conv.reference import convolve
 
 import winogen
+from winogen import records
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
+from winogen.rounding.formats import FORMATS
 
 SLOPE = 0.5  # of leaky_relu: exact
 RARER = ("relu6", ("clip", -3, 11), ("prelu", 0.5))
@@ -39,8 +41,26 @@ MOST_CHANNELS = 40
 ROOM = 64  # numbers around every array, which nobody may write, or read and use
 # Relative to the sum of all absolute products; far above the errors of any tile that `auto` takes.
 AUTO_ERROR = 5e-5
-# Of an output, relative to it: twice the unit roundoff.
-ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 0.0, "float64": 0.0}
+# Flytes that hold the integers of a problem.
+FLYTES = [one.name for one in records.FLYTES if one.bits > 4]
+
+
+def rounding(dtype: str) -> float:
+    """Of an output, relative to it: twice the unit roundoff."""
+    return 0.0 if dtype in records.COMPUTED_TYPES else 2 * FORMATS[dtype].unit
+
+
+def stored(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers as arrays of a type have them."""
+    if dtype in records.FLYTE_TYPES:
+        return winogen.narrow(values.astype(records.NUMBERS[dtype].wide), dtype)
+    with np.errstate(over="ignore"):
+        return values.astype(arguments.dtype_named(dtype))
+
+
+def read(array: np.ndarray) -> np.ndarray:
+    """Numbers of an array, as float64."""
+    return (winogen.widen(array) if array.dtype.names else array).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -68,7 +88,7 @@ class Case:
     @property
     def computed(self) -> str:
         """What it is computed in."""
-        return "float64" if self.dtype == "float64" else "float32"
+        return records.Precision.of(self.dtype).transforms
 
     @property
     def tiled(self) -> bool:
@@ -92,6 +112,14 @@ def narrow_case_of(seed: int, index: int) -> Case:
     while (case := case_of(seed, index)).dtype != "float32":
         seed += 1
     return replace(case, dtype=("float16", "bfloat16")[index % 2])
+
+
+def flyte_case_of(seed: int, index: int) -> Case:
+    """Return a problem whose arrays, not its weights, are of flytes."""
+    name = FLYTES[index % len(FLYTES)]
+    while (case := case_of(seed, index)).dtype != records.NUMBERS[name].wide:
+        seed += 1
+    return replace(case, dtype=name)
 
 
 def _attempt(rng: random.Random) -> Case:
@@ -216,25 +244,24 @@ def check(case: Case) -> None:
     expected = convolve(x, w, bias, activation=case.activation, **added, **options)
     expected = expected.astype(np.float64)
     options |= {"activation": case.activation, **case.asked}
-    dtype = arguments.dtype_named(case.dtype)
-    with np.errstate(over="ignore"):  # rounded once, where numpy has 16 bits of each
-        expected = expected.astype(dtype).astype(np.float64)
-    memory = np.full(x.size + 2 * ROOM, np.nan, dtype)
+    expected = read(stored(expected, case.dtype))  # rounded once, where numbers are narrow
+    unknown, known = (stored(np.array(value), case.dtype)[()] for value in (np.nan, 7.5))
+    memory = np.full(x.size + 2 * ROOM, unknown, arguments.dtype_named(case.dtype))
     image = memory[ROOM : ROOM + x.size].reshape(x.shape)
-    image[...] = x
-    around = np.full(expected.size + 2 * ROOM + case.offset, 7.5, dtype)
+    image[...] = stored(x, case.dtype)
+    around = np.full(expected.size + 2 * ROOM + case.offset, known, memory.dtype)
     begin, end = ROOM + case.offset, ROOM + case.offset + expected.size
     out = around[begin:end].reshape(expected.shape)
-    out[...] = np.nan
+    out[...] = unknown
     weight = w.astype(case.computed)
     if case.limit:
         options["workspace_limit"] = _limit(case, weight, image.shape, options)
     arrays = {"input": image, "out": out}
-    arrays |= {name: array.astype(dtype) for name, array in added.items()}
+    arrays |= {name: stored(array, case.dtype) for name, array in added.items()}
     beside = {}
     for name in case.sliced:
         if name in arrays:
-            around_it = 7.5 if name == "out" else np.nan
+            around_it = known if name == "out" else unknown
             arrays[name], beside[name] = exact.slice_of(arrays[name], case.layout, rng, around_it)
     image, out = arrays.pop("input"), arrays["out"]
     if bias is not None:
@@ -242,13 +269,15 @@ def check(case: Case) -> None:
     winogen.conv2d(image, weight, bias, **arrays, **options)
     for unharmed in beside.values():
         unharmed()
-    assert (around[:begin] == 7.5).all() and (around[end:] == 7.5).all(), "wrote beside the output"
+    rest = np.concatenate([around[:begin], around[end:]])
+    assert rest.tobytes() == np.full_like(rest, known).tobytes(), "wrote beside the output"
+    out = read(out)
     if case.asked["algorithm"] == "auto":
         names = ("padding", "stride", "dilation", "groups", "padding_mode", "layout")
         sums = convolve(abs(x), abs(w), None if bias is None else abs(bias),
                         **{name: options[name] for name in names})  # fmt: skip
-        near = AUTO_ERROR * max(1, sums.max()) + abs(expected) * ROUNDING[case.dtype]
-        wrong = ~(abs(out.astype(np.float64) - expected) <= near)
+        near = AUTO_ERROR * max(1, sums.max()) + abs(expected) * rounding(case.dtype)
+        wrong = ~(abs(out - expected) <= near)
     else:
         wrong = out != expected
     assert not wrong.any(), (
@@ -292,10 +321,13 @@ def compile_quickly() -> None:
     stock.FLAGS = (*dict.fromkeys((*stock.FLAGS, "-Og")),)
 
 
-def _piece(seed: int, indices: range, quickly: bool, narrow: bool) -> list[tuple[int, str]]:
+KINDS = {"usual": case_of, "narrow": narrow_case_of, "flytes": flyte_case_of}
+
+
+def _piece(seed: int, indices: range, quickly: bool, kind: str) -> list[tuple[int, str]]:
     if quickly:
         compile_quickly()
-    return list(failures(seed, indices, narrow_case_of if narrow else case_of))
+    return list(failures(seed, indices, KINDS[kind]))
 
 
 def main() -> int:
@@ -303,7 +335,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="index of the first problem")
-    parser.add_argument("--narrow", action="store_true", help="arrays of 16-bit numbers")
+    parser.add_argument("--arrays", choices=KINDS, default="usual", help="narrow: of 16 bits")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -Og")
     asked = parser.parse_args()
@@ -314,14 +346,13 @@ def main() -> int:
     wrong, done, begin = 0, 0, time.perf_counter()
     with ProcessPoolExecutor(asked.jobs, get_context("spawn")) as pool:
         work = [
-            pool.submit(_piece, asked.seed, piece, not asked.shipped, asked.narrow)
+            pool.submit(_piece, asked.seed, piece, not asked.shipped, asked.arrays)
             for piece in pieces
         ]
         for piece, future in zip(pieces, work):
             for index, what in future.result():
                 wrong += 1
-                narrow = " --narrow" * asked.narrow
-                again = f"--seed {asked.seed} --first {index} --problems 1{narrow}"
+                again = f"--seed {asked.seed} --first {index} --problems 1 --arrays {asked.arrays}"
                 print(f"python tests/conv/fuzz.py {again}")
                 print(f"  {what}", flush=True)
             done += len(piece)

@@ -15,7 +15,7 @@ def few_kernels(monkeypatch):
     """Tile 2 of three formats: each kernel takes more than a second to compile."""
     monkeypatch.setattr(ways, "_MOST_POINTS", 4)
     monkeypatch.setattr(ways, "_NARROW_TILES", (2,))
-    monkeypatch.setattr(ways, "FILTER_TYPES", ("float16",))
+    monkeypatch.setattr(ways, "TRIED_FILTER_TYPES", ("float16",))
     monkeypatch.setattr(ways, "PRODUCT_TYPES", ("int16",))
 
 

@@ -11,6 +11,8 @@ from winogen.errors import Unsupported
 
 KINDS = "convolution", "transposed convolution", "convolution of bytes"
 PLAIN = KINDS[:1]
+# What its own language has a type for.
+_TYPED = ("float32", "float64", "float16", "bfloat16", "int8")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ HOSTS = {
             "c++",
             "spans and parts in C++20",
             "winogen.codegen.cpp:render_cpp",
+            dtypes=_TYPED,
             in_parts=True,
             kinds=KINDS,
         ),
@@ -78,6 +81,7 @@ HOSTS = {
             "rust",
             "a crate of Rust with a safe wrapper and a test",
             "winogen.codegen.rust:render_crate",
+            dtypes=_TYPED,
             in_parts=True,
             kinds=KINDS,
         ),

@@ -54,6 +54,7 @@ class Interface:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of arrays, by name
     shared: bool = False  # whether threads are the caller's, each of which runs a part
     filters: int = 0  # of all groups; of a product: columns
+    bytes_each: int = 0  # of numbers that C has no type for: arrays of them are "void"
     reference: Reference | None = None  # what tests in other languages compute; None: nothing
 
 
@@ -151,7 +152,8 @@ def float_interface(
     """Return the interface of a convolution or a product of matrices; ``fields``: of its struct."""
     precision = spec.precision
     real = precision.real.c
-    number = NUMBERS[precision.arrays].c if precision.narrow else real
+    stored = NUMBERS[precision.arrays]
+    number = real if not precision.narrow else "void" if stored.wide else stored.c
     extra = {
         "slopes": _takes_slopes(wishes_of(fields)["activation"]),
         **{name: fields[name][0] > 0 for name in ("add", "add_after") if name in fields},
@@ -174,8 +176,12 @@ def float_interface(
         means += f" slopes: {filters} numbers."
     if added := [name for name in reading if name.startswith("add")]:
         means += f" {', '.join(added)}: shaped as the output, which must be other memory."
+    each = f"a {number} has the bits of one"
+    if stored.wide:
+        cut = "cut off" if stored.cut else "rounded to nearest"
+        each = f"the upper {stored.itemsize} bytes of a {real}, the lowest first, {cut}"
     note = (
-        f"Input, output and what is added are {precision.arrays}: a {number} has the bits of one. "
+        f"Input, output and what is added are {precision.arrays}: {each}. "
         f"Weights, bias and sums are {real}."
     )
     return Interface(
@@ -184,13 +190,14 @@ def float_interface(
         packed=packed,
         reading=reading,
         writing=number,
-        contiguous=f"{number} arrays that are contiguous",
+        contiguous=f"{precision.arrays if stored.wide else number} arrays that are contiguous",
         pack_means=f"Brings {packs} into the form that `run` reads.",
         run_means=means,
         casts={},
         note=note if precision.narrow else "",
         scratch=transposed is not None,
         filters=filters,
+        bytes_each=stored.itemsize * bool(stored.wide),
     )
 
 

@@ -42,6 +42,7 @@ def environment() -> Any:
         swapped=swapped,
         table=table,
         turned=turned,
+        narrowed_bytes=narrowed_bytes,
         widened_bytes=widened_bytes,
         zipped=zipped,
     )
@@ -203,13 +204,27 @@ def turned(lanes: int, rows: int) -> list[int]:
     return [lane % cols * rows + lane // cols for lane in range(lanes)]
 
 
-def widened_bytes(count: int) -> list[int]:
-    """Return which of packed bytes, three to a number, becomes each of four; the first is zeroed.
+def widened_bytes(lanes: int, size: int, wide: int, begin: int = 0) -> list[int]:
+    """Return which packed byte becomes each of the lanes' ``wide`` bytes, 255 for a zero.
 
-    >>> widened_bytes(2)
-    [0, 0, 1, 2, 0, 3, 4, 5]
+    ``size`` bytes are stored of each number, from ``begin`` on.
+
+    >>> widened_bytes(2, 3, 4), widened_bytes(1, 5, 8, 6)
+    ([255, 0, 1, 2, 255, 3, 4, 5], [255, 255, 255, 6, 7, 8, 9, 10])
     """
-    return [byte for first in range(0, 3 * count, 3) for byte in (0, *range(first, first + 3))]
+    zeros = [255] * (wide - size)
+    places = range(begin, begin + lanes * size, size)
+    return [byte for first in places for byte in (*zeros, *range(first, first + size))]
+
+
+def narrowed_bytes(lanes: int, size: int, wide: int) -> list[int]:
+    """Return which byte of a vector becomes each of the packed ones.
+
+    >>> narrowed_bytes(2, 3, 4)
+    [1, 2, 3, 5, 6, 7]
+    """
+    ends = range(wide, lanes * wide + 1, wide)
+    return [byte for end in ends for byte in range(end - size, end)]
 
 
 def _counts(dimension: int | list[int]) -> list[int]:

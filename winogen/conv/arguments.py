@@ -16,14 +16,15 @@ from typing import Any, get_args
 
 import numpy as np
 
+from winogen.conv import flytes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.records import (
     ACTIVATIONS,
-    ARRAY_TYPES,
     COMPUTED_TYPES,
     NARROW_TYPES,
     TARGETS,
     Epilogue,
+    Precision,
     Target,
 )
 from winogen.records.target import LEVELS, MICROCONTROLLERS, spelled
@@ -323,13 +324,14 @@ def dtype_name(dtype: np.dtype) -> str:
     return name
 
 
-_ARRAY_DTYPES = {np.dtype(name): name for name in ARRAY_TYPES if name != "bfloat16"}
+_ARRAY_DTYPES = {np.dtype(name): name for name in (*COMPUTED_TYPES, "float16")}
+_ARRAY_DTYPES |= {dtype: name for name, dtype in flytes.DTYPES.items()}
 
 
 def dtype_named(name: str) -> np.dtype:
     """Return numpy's dtype of this name; raises Unsupported where it has none."""
     if name != "bfloat16":
-        return np.dtype(name)
+        return flytes.DTYPES.get(name) or np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
@@ -347,22 +349,26 @@ def layer_array(argument: str, value: Any) -> np.ndarray:
     return float_array(argument, view, _LAYER_TYPES)
 
 
-_LAYER_TYPES = ", ".join(ARRAY_TYPES[:-1]) + f" or {ARRAY_TYPES[-1]}"
+_LAYER_TYPES = "float32, float64, float16, bfloat16 or what winogen.narrow returns"
 
 
 def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
     """Return what a layer's arrays are of; raises InvalidType unless they go with its weights.
 
-    They are of the weights' type. Arrays of 16-bit numbers also go with weights of float32.
+    They are of the weights' type. Arrays of narrower numbers also go with weights of the type that
+    these are computed in.
     """
     name, weight_name = dtype_name(x), dtype_name(weight)
-    if name != weight_name and not (name in NARROW_TYPES and weight_name == "float32"):
+    computed = Precision.of(name).transforms if name in NARROW_TYPES else name
+    if weight_name not in (name, computed):
         raise InvalidType(f"input: got dtype {x}; allowed: {weight}, as weight has")
     return name
 
 
 def computed_with(array: np.ndarray) -> np.ndarray:
-    """Return weights in the type of the arithmetic: numbers of 16 bits widened."""
+    """Return weights in the type of the arithmetic: narrower numbers widened."""
+    if flytes.name_of(array.dtype):
+        return flytes.widen(array)
     return array.astype(np.float32) if dtype_name(array.dtype) in NARROW_TYPES else array
 
 

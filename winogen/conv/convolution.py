@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from winogen.conv.request import Request
 from winogen.conv.solvers import looked
 from winogen.conv.weighted import WeightedFloats
 from winogen.errors import InvalidValue
-from winogen.records import NARROW_TYPES
+from winogen.records import NARROW_TYPES, Precision
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current, described
-from winogen.typing import Array, NDArray
+from winogen.typing import Array, ArrayType, NDArray
 
 
 def convolve(
@@ -126,7 +126,7 @@ class Convolution(WeightedFloats):
     def plan(
         self,
         input_shape: tuple[int, ...] | list[int],
-        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+        dtype: ArrayType | None = None,
     ) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
@@ -187,7 +187,8 @@ def parameters(
     if bias is None:
         return w, None
     b = arguments.layer_array("bias", bias)
-    if not (arguments.dtype_name(w.dtype) in NARROW_TYPES and b.dtype == np.float32):
+    name = arguments.dtype_name(w.dtype)
+    if not (name in NARROW_TYPES and b.dtype.name == Precision.of(name).transforms):
         arguments.same_dtype("bias", b, w.dtype, "weight")
     wanted = w.shape[:1] if filters is None else (filters,)
     if w.ndim > 2 and b.shape != wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from winogen.kernels import named
 from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
-from winogen.typing import Array, NDArray
+from winogen.typing import Array, ArrayType, NDArray
 
 if TYPE_CHECKING:
     from winogen.conv.executable import Executable
@@ -289,7 +289,7 @@ class Streamed(Convolution):
     def stream(
         self,
         batch: SupportsIndex = 1,
-        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+        dtype: ArrayType | None = None,
     ) -> Stream:
         """Return what applies the layer to a signal that arrives in pieces, of any lengths.
 

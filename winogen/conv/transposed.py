@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -33,7 +33,7 @@ from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Machine, Precision, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current, described
-from winogen.typing import Array, IntOrInts, NDArray
+from winogen.typing import Array, ArrayType, IntOrInts, NDArray
 
 
 class Phased(NamedTuple):
@@ -223,7 +223,7 @@ class TransposedConvolution(WeightedFloats):
         self,
         input_shape: tuple[int, ...] | list[int],
         output_size: Sequence[int] | None = None,
-        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+        dtype: ArrayType | None = None,
     ) -> Plan:
         """Return what a call with an input of this shape does; see `winogen.Conv2d.plan`."""
         layer = self._named(dtype)._layer

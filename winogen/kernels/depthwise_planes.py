@@ -152,7 +152,8 @@ class DepthwisePlanes(Variant):
 
     def in_place(self, work: Work) -> bool:
         """Whether the image is read where it lies: zeros around it are masked."""
-        widens = work.target.masks or not work.precision.narrow  # where it reads, if need be
+        numbers = work.precision  # which are widened where they are read, if need be
+        widens = not numbers.narrow or (work.target.masks and numbers.itemsize <= 2)
         return bool(work.target.load_mask) and widens and work.padding_mode == "zeros"
 
     def picks_late(self, work: Work) -> bool:

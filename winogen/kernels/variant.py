@@ -22,7 +22,16 @@ from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
 from winogen.plugins import offered
-from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
+from winogen.records import (
+    NUMBERS,
+    PRODUCT_FORMATS,
+    Machine,
+    Precision,
+    Sizes,
+    Strides,
+    Target,
+    Tuning,
+)
 
 
 class Cycles(NamedTuple):
@@ -97,7 +106,8 @@ class Variant(ABC):
         if precision.format.name != "real":
             asked = Precision.of(precision.arrays, products=precision.products)
             return precision == asked and precision.transforms == "float32"
-        widens = self.widens_filters and precision.transforms == "float32"
+        wide = NUMBERS[precision.filters].wide or "float32"
+        widens = self.widens_filters and precision.transforms == wide
         if widens and precision.narrow_filter:
             precision = replace(precision, filters=precision.transforms)
         if self.widens_arrays:
@@ -245,7 +255,7 @@ class Variant(ABC):
         """Whether the outputs that a call finishes leave by non-temporal stores."""
         if not work.precision.narrow:
             return self.non_temporal(work)
-        if work.precision.itemsize != 2:
+        if (work.precision.itemsize, work.precision.transforms) != (2, "float32"):
             return False
         # A vector of these numbers is half a line: whole ones have outputs of several vectors.
         _, _, filters = self.unit(work)

@@ -10,7 +10,7 @@ class NumberType:
     """A type of number. Types for storage alone are widened before anything is computed.
 
     They are rounded to nearest, ties to even; integers are saturated, too. Flytes are the first
-    bytes of a float32.
+    bytes of a wider number (Keane's thesis, chapter 8).
     """
 
     name: str  # numpy's, where it knows the type
@@ -22,8 +22,34 @@ class NumberType:
     integer: str = ""  # the integer of the same size, for masks
     avx512: str = ""  # the suffix of its intrinsics
     register: str = ""  # the type of a vector of 64 bytes there
+    # Of flytes: the type that they have the first bytes of, and whether the others are dropped
+    # without rounding.
+    wide: str = ""
+    cut: bool = False
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether no integer of C has as many bytes."""
+        return self.itemsize not in (1, 2, 4, 8)
 
 
+def _flyte(size: int, wide: str = "float32", cut: bool = False) -> NumberType:
+    """The first bytes of a type: flyte24 and flyte24_cut of float32, flyte24d of float64."""
+    exponent, end = (8, "") if wide == "float32" else (11, "d")
+    c = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t"}.get(size) or (
+        f"struct {{ uint8_t bytes[{size}]; }}"
+    )
+    # One bit is the sign's. Of one byte the last bits of the exponent are lost, too.
+    bits = 8 * size - exponent
+    return NumberType(
+        f"flyte{8 * size}{end}{'_cut' * cut}", size, c, bits, exponent, wide=wide, cut=cut
+    )
+
+
+FLYTES = (
+    *(_flyte(size, cut=cut) for cut in (False, True) for size in (3, 2, 1)),
+    *(_flyte(size, "float64") for size in range(7, 0, -1)),
+)
 NUMBERS: dict[str, NumberType] = {
     number.name: number
     for number in (
@@ -31,9 +57,7 @@ NUMBERS: dict[str, NumberType] = {
         NumberType("float64", 8, "double", 53, 11, "int64_t", "pd", "__m512d"),
         NumberType("float16", 2, "uint16_t", 11, 5),
         NumberType("bfloat16", 2, "uint16_t", 8, 8),
-        NumberType("flyte24", 3, "struct { uint8_t bytes[3]; }", 16, 8),
-        NumberType("flyte16", 2, "uint16_t", 8, 8),
-        NumberType("flyte8", 1, "uint8_t", 0, 8),  # the last bit of the exponent is lost, too
+        *FLYTES,
         NumberType("int32", 4, "int32_t", 31, 0),
         NumberType("int16", 2, "int16_t", 15, 0),
         NumberType("int8", 1, "int8_t", 7, 0),
@@ -42,15 +66,18 @@ NUMBERS: dict[str, NumberType] = {
     )
 }
 
-# What is computed in, and what the arrays of a convolution may be of besides: of 16 bits, while
-# everything is computed in float32.
+# What is computed in, and what the arrays of a convolution may be of besides: of fewer bits, while
+# everything is computed in float32, or in the type that a flyte has the first bytes of.
 COMPUTED_TYPES = ("float32", "float64")
-NARROW_TYPES = ("float16", "bfloat16")
+FLYTE_TYPES = tuple(one.name for one in FLYTES)
+NARROW_TYPES = ("float16", "bfloat16", *FLYTE_TYPES)
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 # What the pixels of pictures may be of besides: they are read as float32, and sums are rounded.
 PIXEL_TYPES = ("uint8", "uint16")
-# What filters may be packed in besides the type of the arrays.
-FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
+# What filters may be packed in besides the type of the arrays, and what of it is tried in searches
+# and reports on float32.
+FILTER_TYPES = NARROW_TYPES
+TRIED_FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
 
 
 @dataclass(frozen=True)
@@ -113,7 +140,7 @@ class Precision:
 
         Quantised operands are packed as they are multiplied.
         """
-        real = arrays if arrays == "float64" else "float32"
+        real = "float64" if "float64" in (arrays, NUMBERS[arrays].wide) else "float32"
         if products:
             return cls(arrays, products, products, products, real, real)
         return cls(arrays, filters or real, real, real, real, real)

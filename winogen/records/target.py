@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from winogen.errors import InvalidValue
-from winogen.records.precision import NUMBERS, ProductFormat
+from winogen.records.precision import FLYTES, NUMBERS, ProductFormat
 
 # The first major versions of compilers that all kernels are written for.
 OLDEST = {"gcc": 9, "clang": 10}
@@ -52,7 +52,10 @@ EXTENSIONS: tuple[Extension, ...] = (
 
 
 # What widens a type of numbers in fewer instructions, by target.
-_WIDENERS = {("avx2", "float16"): "f16c", ("avx512", "flyte24"): "vbmi"}
+_WIDENERS = {
+    ("avx2", "float16"): "f16c",
+    **{("avx512", one.name): "vbmi" for one in FLYTES if one.is_odd},
+}
 
 
 def _joined(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -202,8 +205,8 @@ class Target:
         """
         if number == "float16":
             return 1 if self.storing(number).widens_halves else 14
-        if number == "flyte24":  # else number by number
-            return 2 if self.shuffles else 4 * self.lanes("float32")
+        if NUMBERS[number].is_odd:  # else number by number
+            return 2 if self.shuffles else 4 * self.lanes(NUMBERS[number].wide)
         return 2
 
     def adjusted(self, changes: str) -> Target:
@@ -304,6 +307,7 @@ TARGETS: dict[str, Target] = {
                 "-fsigned-zeros",
             ),
             by_lane=True,
+            shuffles=True,
             family="arm32",
             reported=frozenset({"neon", "vfpv4"}),
             includes="generic",

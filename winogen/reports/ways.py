@@ -10,7 +10,7 @@ import numpy as np
 from winogen.conv import Conv2d
 from winogen.errors import Unsupported
 from winogen.kernels import algorithms
-from winogen.records import ARRAY_TYPES, FILTER_TYPES, PRODUCT_TYPES, Precision
+from winogen.records import ARRAY_TYPES, PRODUCT_TYPES, TRIED_FILTER_TYPES, Precision
 from winogen.reports.layers import Case
 from winogen.toolchain import host_target
 from winogen.typing import Algorithm
@@ -66,7 +66,7 @@ class LayerWay:
 def narrow(case: Case) -> list[LayerWay]:
     """Return direct convolution and a few tiles in every narrow format that has kernels."""
     formats: list[tuple[dict[str, Any], Precision]] = [
-        ({"filter_dtype": name}, Precision.of("float32", name)) for name in FILTER_TYPES
+        ({"filter_dtype": name}, Precision.of("float32", name)) for name in TRIED_FILTER_TYPES
     ]
     for name in PRODUCT_TYPES:
         formats.append(({"product_dtype": name}, Precision.of("float32", products=name)))

@@ -3,7 +3,8 @@
 A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. Formats of
 numpy are float16, float32, float64 and integers of 8 and 16 bits; others are bfloat16 and flytes
 (Keane's thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two
-(flyte16, by rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
+(flyte16, by rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit),
+of binary64 seven (flyte56d) to one. Those of flyte24_cut are not rounded.
 
 An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
 operation is rounded once. Narrow formats are carried in a wider one and rounded after each
@@ -21,7 +22,7 @@ import numpy as np
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program import Program
 from winogen.program.evaluate import execute, round_scalar
-from winogen.records import NUMBERS
+from winogen.records import FLYTES, NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -214,26 +215,8 @@ def _bits_of(kind: type) -> Any:
     return {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(kind).itemsize]
 
 
-def flyte(size: int, of: str = "float32") -> Format:
-    """Return the format of the upper ``size`` bytes of a wider type, "float32" or "float64".
-
-    >>> flyte(5, "float64").unit == 2.0 ** -29
-    True
-    """
-    stored: type[np.floating] = np.float32 if of == "float32" else np.float64
-    exponent = 8 if of == "float32" else 11
-    most = np.dtype(stored).itemsize - 1
-    if not 1 <= size <= most:
-        raise InvalidValue(f"size: got {size!r}; allowed: 1 to {most} bytes of {of}")
-    bits = 8 * size - exponent  # one for the sign, and the hidden one
-    # Twice as many bits and two more carry arithmetic; of float64 nothing wider is there.
-    carrier = np.float32 if of == "float32" and 2 * bits + 2 <= 24 else np.float64
-    name = f"flyte{8 * size}" if of == "float32" else f"flyte{8 * size} of {of}"
-    return Format(name, bits, exponent, size, carrier, stored)
-
-
 def _known(name: str) -> Format:
-    """The format of an entry of `NUMBERS`: numpy's own type, or the first bytes of a float32."""
+    """The format of an entry of `NUMBERS`: numpy's own type, or the first bytes of a wider one."""
     number = NUMBERS[name]
     types: dict[str, type[np.number]] = {
         "float16": np.float16,
@@ -243,29 +226,19 @@ def _known(name: str) -> Format:
         "uint8": np.uint8,
         "uint16": np.uint16,
     }
-    wide = name == "float64" or number.itemsize == 3
-    return Format(
-        name,
-        number.bits,
-        number.exponent,
-        number.itemsize,
-        np.float64 if wide else np.float32,
-        types.get(name, np.float32),
-    )
+    wide = "float64" in (name, number.wide)
+    stored = np.float64 if wide else types.get(name, np.float32)
+    # Twice as many bits and two more carry arithmetic; of float64 nothing wider is there.
+    short = name == "float32" or 2 * number.bits + 2 <= 24
+    carrier = np.float64 if wide or (number.exponent and not short) else np.float32
+    rounding = "cut" if number.cut else "even"
+    return Format(name, number.bits, number.exponent, number.itemsize, carrier, stored, rounding)
 
 
 _NAMES = (
-    "bfloat16",
-    "float16",
-    "float32",
-    "float64",
-    "flyte24",
-    "flyte16",
-    "flyte8",
-    "int16",
-    "int8",
-    "uint8",
-    "uint16",
+    *("bfloat16", "float16", "float32", "float64"),
+    *(one.name for one in FLYTES),
+    *("int16", "int8", "uint8", "uint16"),
 )
 FORMATS: dict[str, Format] = {name: _known(name) for name in _NAMES}
 

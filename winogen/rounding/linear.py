@@ -19,22 +19,49 @@ if TYPE_CHECKING:
 # uniform within half a unit of the last place, which is 2 u x / s with s in [1, 2), and the mean
 # of 1 / s^2 is 3 / (8 ln 2).
 _ROUNDING = 4 / 12 * 3 / (8 * math.log(2))
+# The mean of error / (u x), where bits are cut off: half of a unit of the last place, which is
+# u x / s then, and the mean of 1 / s is 1 / (2 ln 2).
+_CUT = 1 / (4 * math.log(2))
 
 
 @lru_cache(maxsize=64)
 def rounding_variance(number_format: Format) -> float:
-    """The mean of (error / x)^2 when numbers x are rounded to the format.
+    """The variance of error / x when numbers x are rounded to the format.
 
     >>> from winogen.rounding.formats import FORMATS
     >>> [round(rounding_variance(FORMATS[name]) ** 0.5, 6) for name in ("float16", "flyte24")]
     [0.000207, 6e-06]
     """
+    cut = number_format.rounding == "cut"
     if number_format.bits > 1:
-        return _ROUNDING * number_format.unit**2
-    # Without a significand, errors are of the size of the numbers: taken as they are, over four
-    # powers of 2, since such a format may lack every other one.
+        return _ROUNDING * number_format.unit**2 / (4 if cut else 1)
+    off = _sampled_errors(number_format)
+    return float(off.var() if cut else np.mean(off**2))
+
+
+@lru_cache(maxsize=64)
+def rounding_mean(number_format: Format) -> float:
+    """By how much numbers become less, relative to them, in the mean: all alike, if bits are cut.
+
+    >>> from winogen.rounding.formats import FORMATS
+    >>> [round(rounding_mean(FORMATS[name]), 6) for name in ("flyte24", "flyte24_cut")]
+    [0.0, 1.1e-05]
+    """
+    if number_format.rounding != "cut":
+        return 0.0
+    if number_format.bits > 1:
+        return _CUT * number_format.unit
+    return float(-_sampled_errors(number_format).mean())
+
+
+def _sampled_errors(number_format: Format) -> np.ndarray:
+    """Errors without a significand: they are of the size of the numbers.
+
+    Taken as they are, over four powers of 2, since such a format may lack every other one.
+    """
     values = np.exp2(4 * (np.arange(4096) + 0.5) / 4096)
-    return float(np.mean((number_format.round(values) / values - 1) ** 2))
+    off: np.ndarray = number_format.round(values) / values - 1
+    return off
 
 
 class RoundedProgram:

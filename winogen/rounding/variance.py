@@ -24,7 +24,7 @@ from winogen.rounding.data import Distribution, Draw, distribution_of, stated_va
 from winogen.rounding.exponents import Axis, Data, Losses, direct_losses, losses
 from winogen.rounding.formats import FORMATS, Format
 from winogen.rounding.joined import Join
-from winogen.rounding.linear import RoundedProgram, rounding_variance
+from winogen.rounding.linear import RoundedProgram, rounding_mean, rounding_variance
 from winogen.rounding.stages import Stages
 from winogen.rounding.tiles import (
     Algorithms,
@@ -126,10 +126,14 @@ def estimate(
         errors = errors + lost.errors
     # Errors of normal data grow with the number of outputs as the outputs themselves do.
     largest = growth * math.sqrt(np.max(errors) / np.mean(outputs))
+    # What is cut makes all products less, and so all outputs.
+    less = 0.0 if stages.quantised else sum(map(rounding_mean, stages.narrowings))
     if stages.arrays.bits < stages.transform.bits:
         errors = errors + rounding_variance(stages.arrays) * outputs
+        less += rounding_mean(stages.arrays)
         # But rounding the outputs makes its largest error at the largest of them.
         largest = math.hypot(largest, _HALF_STEP * stages.arrays.unit)
+    errors, largest = errors + less**2 * outputs, math.hypot(largest, less)
     return Estimate(
         mean=float(_MEAN_OF_NORMAL * np.sqrt(errors).mean()),
         relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),

@@ -18,7 +18,7 @@ from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.errors import Unsupported
-from winogen.records import FILTER_TYPES, Machine, Points, Target
+from winogen.records import TRIED_FILTER_TYPES, Machine, Points, Target
 from winogen.tables import number
 from winogen.tasks.pareto import worth_having
 from winogen.toolchain import host_target
@@ -75,7 +75,7 @@ def _ways(
 ) -> list[Candidate]:
     """Every algorithm, tile, points and type of filters that has a kernel here."""
     found: list[Candidate] = []
-    for filters in (None, *FILTER_TYPES):
+    for filters in (None, *TRIED_FILTER_TYPES):
         for name in ALGORITHMS:
             asked = {"algorithm": name, "threads": 1, "filter_dtype": filters}
             with suppress(Unsupported):
@@ -176,5 +176,5 @@ def name_of(way: Row, layer: Row) -> str:
     if any(way["points"]):
         points = f" {' by '.join(one or 'points' for one in way['points'])}"
     words = how({"algorithm": way["algorithm"], "tile": way["tile"], "weight": layer["weight"]})
-    narrow = f", {way['filter_dtype']}" if way["filter_dtype"] in FILTER_TYPES else ""
+    narrow = f", {way['filter_dtype']}" if way["filter_dtype"] in TRIED_FILTER_TYPES else ""
     return f"{words}{points}{narrow}"
