@@ -63,7 +63,7 @@ def measure(
     calibration, test = _corners(one, picture)
     samples, held_out = [{"x": calibration}], [{"x": test}]
     folds = _folds(calibration)
-    proto = _exported(one.module(), calibration)
+    proto = exported(one.module(), calibration)
     net = Net(proto, samples)
     gauged = gauge(net, samples, ArrayMemory(proto), step)
     by_place = {one.site.place: one for one in gauged}
@@ -118,7 +118,6 @@ def _rivals(
     net: Net, gauged: Mapping[int, Any], ranks: Mapping[int, int], held_out: Sequence[Any]
 ) -> list[dict[str, Any]]:
     """PSNR of the net whose filters are what each rival makes of them, and the mean residual."""
-    helper = require("onnx.numpy_helper", "onnx")
     made: dict[str, list[tuple[int, Rival]]] = {}
     for place, one in gauged.items():
         form = Form.of(one.site.layer, "columns")
@@ -129,16 +128,22 @@ def _rivals(
         reason = next((rival.reason for _, rival in layers if rival.reason), "")
         row: dict[str, Any] = {"way": way, "reason": reason, "residual": None, "psnr": None}
         if not reason:
-            proto = copied(net.proto)
-            names = {proto.graph.node[p].input[1]: np.float32(rival.weight) for p, rival in layers}
-            for tensor in proto.graph.initializer:
-                if tensor.name in names:
-                    array = names[tensor.name]
-                    tensor.CopyFrom(helper.from_array(array, tensor.name))
+            proto = with_weights(net, {place: rival.weight for place, rival in layers})
             row["residual"] = float(np.mean([rival.residual or 0.0 for _, rival in layers]))
             row["psnr"] = differences(net.proto, proto, held_out)[0].psnr
         rows.append(row)
     return rows
+
+
+def with_weights(net: Net, weights: Mapping[int, Any]) -> Any:
+    """Return a copy of the model whose convolutions at some places have other weights."""
+    helper = require("onnx.numpy_helper", "onnx")
+    proto = copied(net.proto)
+    names = {proto.graph.node[place].input[1]: np.float32(w) for place, w in weights.items()}
+    for tensor in proto.graph.initializer:
+        if tensor.name in names:
+            tensor.CopyFrom(helper.from_array(names[tensor.name], tensor.name))
+    return proto
 
 
 def _folds(image: np.ndarray) -> list[Fold]:
@@ -180,8 +185,8 @@ def table(found: dict[str, Any]) -> str:
     )
 
 
-def _exported(module: Any, x: np.ndarray) -> Any:
-    """A torch module as a ModelProto."""
+def exported(module: Any, x: np.ndarray) -> Any:
+    """Return a torch module as a ModelProto from ``x`` (N, C, H, W), H and W open, to ``y``."""
     torch, onnx = require("torch", "torch"), require("onnx", "onnx")
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecation: the older exporter needs no onnxscript

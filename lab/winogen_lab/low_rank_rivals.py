@@ -2,17 +2,20 @@
 
 Tucker-2 puts a small K x K layer between two of single pixels, CP makes a chain of four, and a
 depthwise layer with several filters a channel is followed by one of single pixels. Tucker and CP
-are computed by tensorly, with the extra `lowrank`.
+are computed by tensorly, with the extra `lowrank`. Pruning leaves out whole filters, whole input
+channels or single weights, those of the least magnitudes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from winogen.columns import aligned
 from winogen.conv import Conv2d
 from winogen.extras import MissingPackage, require
 from winogen.lowrank.factors import decompose, joined
@@ -20,6 +23,12 @@ from winogen.lowrank.form import Form
 from winogen.tuning.layers import BenchLayer
 
 OURS, TUCKER, CP, DEPTHWISE = "columns and rows", "Tucker-2", "CP", "depthwise + pointwise"
+# What one piece of a layer (M, C, KH, KW) that is pruned spans.
+PRUNED = {
+    "pruned filters": (1, 2, 3),
+    "pruned channels": (0, 2, 3),
+    "pruned weights": (),
+}
 # CP solves for so many unknowns at once, again and again: beyond, a layer takes minutes.
 _LARGEST_CP = 300
 _STEPS = 30  # of the iterations of Tucker and CP
@@ -30,8 +39,8 @@ class Rival:
     """What became of filters; a way that was left out has a reason instead."""
 
     way: str
-    ranks: tuple[int, ...] = ()
-    products: int = 0  # per pixel of the output
+    ranks: tuple[int, ...] = ()  # of what is pruned: how many are kept
+    products: int = 0  # per pixel of the output, each of which has a weight of its own
     weight: np.ndarray | None = None  # (M, C, KH, KW) that its layers amount to, float64
     residual: float | None = None  # √ of the share of squares that is lost
     reason: str = ""
@@ -48,6 +57,7 @@ def rivals(form: Form, weight: np.ndarray, products: int) -> list[Rival]:
         TUCKER: _tucker,
         CP: _cp,
         DEPTHWISE: _depthwise,
+        **{way: partial(_pruned, axes=axes) for way, axes in PRUNED.items()},
     }
     found, exact = [], np.asarray(weight, np.float64)
     for way, make in makers.items():
@@ -89,21 +99,23 @@ def _row(one: Rival) -> dict[str, Any]:
 
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return rows of `of_layer`, each with "layer" and "factor" besides, for people to read."""
-    lines = [
-        "Rivals with at most as many products per pixel; errors of filters and of outputs:",
-        "",
-    ]
+    lines = [["layer", "c", "way", "rank", "products", "filters", "outputs", ""]]
     for row in found:
-        head = f"{row['layer']} {row['factor']:g}x  {row['way']:22}"
+        head = [row["layer"], f"{row['factor']:g}", row["way"]]
         if row["reason"]:
-            lines.append(f"{head} left out: {row['reason']}")
+            lines.append([*head, "", "", "", "", f"left out: {row['reason']}"])
             continue
         ranks = ", ".join(map(str, row["ranks"]))
-        lines.append(
-            f"{head} rank {ranks:9} {row['products']:9,} products  {row['residual']:.2f}  "
-            f"{row['error']:.2f}"
-        )
-    return "\n".join(lines)
+        errors = f"{row['residual']:.2f}", f"{row['error']:.2f}"
+        lines.append([*head, ranks, f"{row['products']:,}", *errors, ""])
+    return "\n".join([
+        "Rivals with at most as many products per pixel, which are as many weights; errors:",
+        "",
+        *aligned(lines),
+        "",
+        "pruned: those with the least sum of magnitudes; the rank is how many are kept.",
+        "Without single weights dense kernels take as long as before.",
+    ])  # fmt: skip
 
 
 class _LeftOut(Exception):
@@ -162,7 +174,27 @@ def _depthwise(w: np.ndarray, most: int) -> tuple[tuple[int, ...], int, np.ndarr
     return (rank,), rank * channels * (area + filters), made
 
 
+def _pruned(
+    w: np.ndarray, most: int, axes: tuple[int, ...]
+) -> tuple[tuple[int, ...], int, np.ndarray]:
+    sizes = np.abs(w).sum(axes, keepdims=True)
+    each = w.size // sizes.size
+    kept = min(_least_one(most // each), sizes.size)
+    mask = np.zeros(sizes.size, bool)
+    mask[largest(sizes, kept)] = True
+    return (kept,), kept * each, w * mask.reshape(sizes.shape)
+
+
+def largest(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of the largest numbers in the order of an array, of equals the first.
+
+    >>> largest(np.array([3, 9, 4, 4]), 2).tolist()
+    [1, 2]
+    """
+    return np.sort(np.argsort(-sizes, axis=None, kind="stable")[:count])
+
+
 def _least_one(rank: int) -> int:
     if rank < 1:
-        raise _LeftOut("even rank 1 has more products")
+        raise _LeftOut("even the least rank has more products")
     return rank

@@ -6,7 +6,7 @@ import pytest
 from winogen.conv.problem import Layer
 from winogen.lowrank.form import Form
 from winogen_lab import low_rank_rivals
-from winogen_lab.low_rank_rivals import CP, DEPTHWISE, OURS, TUCKER, rivals
+from winogen_lab.low_rank_rivals import CP, DEPTHWISE, OURS, PRUNED, TUCKER, rivals
 
 
 def random(*shape, seed=0):
@@ -52,9 +52,33 @@ def test_tensorly_recovers_its_own():
     assert found(rank_one, 19)[CP].residual < 1e-9
 
 
+@pytest.mark.parametrize("way", PRUNED)
+def test_pruning_keeps_the_largest(way):
+    """What is kept is as it was; errors are the squares of what is not."""
+    weight = random(12, 10, 3, 3)
+    one = found(weight, 560)[way]
+    pieces = {"pruned filters": (6, 90), "pruned channels": (5, 108), "pruned weights": (560, 1)}
+    count, size = pieces[way]
+    assert one.ranks == (count,) and one.products == count * size
+    kept = one.weight != 0
+    assert kept.sum() == count * size and (one.weight[kept] == weight[kept]).all()
+    assert one.residual**2 == pytest.approx(np.sum(weight[~kept] ** 2) / np.sum(weight**2))
+    moved = np.moveaxis(np.abs(weight), 1 if way == "pruned channels" else 0, 0)
+    sums = moved.reshape(-1, size).sum(1)
+    there = np.moveaxis(kept, 1 if way == "pruned channels" else 0, 0).reshape(-1, size)
+    assert (there.all(1) == there.any(1)).all()
+    assert sums[there[:, 0]].min() >= sums[~there[:, 0]].max()
+
+
+def test_of_equals_the_first_are_kept():
+    assert found(np.ones((4, 4, 3, 3)), 72)["pruned filters"].weight[:2].all()
+
+
 def test_reasons(monkeypatch):
     weight = random(12, 10, 3, 3)
-    assert {one.reason for one in found(weight, 9).values()} == {"even rank 1 has more products"}
+    reasons = {way: one.reason for way, one in found(weight, 9).items()}
+    assert reasons.pop("pruned weights") == ""
+    assert set(reasons.values()) == {"even the least rank has more products"}
     monkeypatch.setattr(low_rank_rivals, "_LARGEST_CP", 3)
     reason = found(weight, 540)[CP].reason
     assert "a rank of 19 takes minutes" in reason or "tensorly" in reason

@@ -2,33 +2,37 @@
 
 import json
 
+import numpy as np
 import pytest
 from conv.conftest import quick_kernels
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
+from winogen.conv import Conv2d
 from winogen.errors import InvalidValue
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
 from winogen_lab import low_rank_times
 from winogen_lab.low_rank_rivals import of_layer
-from winogen_lab.low_rank_times import WAYS, Row, compare, table
+from winogen_lab.low_rank_times import WAYS, Row, compare, largest_filters, table
 
 __all__ = ["quick_kernels"]
 LIMITS = Limits(1, {1: 100.0}, (("L2", 1 << 18, 80.0), ("memory", 1 << 26, 20.0)))
 
 
 def row(exact, chosen, promised):
-    seconds = dict(zip(WAYS, (3e-3, exact, 2e-3, 1.5e-3, chosen)))
-    products = dict(zip(WAYS, (9_000_000, 3_000_000, 4_000_000, 2_000_000, 2_000_000)))
-    return Row("small", 2.0, 5, 0.5, 0.55, "mcmr 4x4", seconds, products, promised)
+    seconds = dict(zip(WAYS, (3e-3, exact, 2e-3, 1.5e-3, chosen, 7e-4)))
+    products = dict(zip(WAYS, (9_000_000, 3_000_000, 4_000_000, 2_000_000, 2_000_000, 1_000_000)))
+    weights = {"exact": 90, "chosen": 45, "pruned": 44}
+    given = seconds, products, weights, 0.7, promised
+    return Row("small", 2.0, 5, 0.5, 0.55, "mcmr 4x4", *given)
 
 
 def test_the_table():
     line, below = table([row(1.2e-3, 0.8e-3, 2.0)]).splitlines()[3:5]
-    words = "small 2 5 3.000 1.200 2.000 1.500 0.800 1.50x 2.00x 75% 0.50 0.55"
+    words = "small 2 5 3.000 1.200 2.000 1.500 0.800 0.700 1.50x 2.00x 75% 0.50 0.55"
     assert line.split() == words.split()
-    assert below.split() == ["exact:", "mcmr", "4x4", "9", "3", "4", "2", "2"]
+    assert below.split() == ["exact:", "mcmr", "4x4", "9", "3", "4", "2", "2", "1", "0.70"]
 
 
 def test_what_is_promised():
@@ -55,9 +59,24 @@ def test_a_layer(tiny, monkeypatch):
     assert found.products["ADaPT"] == found.products["direct"] / 3
     assert found.products["FALCON"] < found.products["ADaPT"]
     assert found.to_dict()["ratio"] == found.seconds["exact"] / found.seconds["chosen"]
+    assert found.weights == {"exact": 2304, "chosen": 768, "pruned": 5 * 144}
+    x, weight = tiny.data()
+    y = Conv2d(weight, **tiny.options)(x)
+    lost = np.delete(y, largest_filters(weight, 1, 3.0), axis=1)
+    assert lost.shape[1] == 11
+    expected = np.linalg.norm(lost) / np.linalg.norm(y)
+    assert found.pruned_error == pytest.approx(expected, rel=1e-4)
     for one in of_layer(tiny, 3.0):
         if not one["reason"]:
             assert 0.5 < one["error"] / one["residual"] < 2 and one["products"] <= 768
+
+
+def test_filters_of_each_group():
+    weight = np.float32([1, 4, 2, 3, 9, 5, 5, 8]).reshape(8, 1, 1, 1)
+    assert sorted(largest_filters(weight, 1, 2.0)) == [4, 5, 6, 7]
+    assert sorted(largest_filters(weight, 2, 2.0)) == [1, 3, 4, 7]
+    assert list(largest_filters(weight, 8, 2.0)) == list(range(8))  # one at least
+    assert sorted(largest_filters(-weight, 4, 0.5)) == list(range(8))  # and all at most
 
 
 @pytest.mark.parametrize("weight", [[8, 8, 1, 3], [8, 8, 3]])

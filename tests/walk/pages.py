@@ -19,8 +19,8 @@ PAGES = {
 SLOW = (
     "demo", "bench", "search", "report", "calibrate", "onnx", "bundle", "compress",
     "generate model.onnx", "lab search-loops", "lab regret", "lab explain", "lab stack",
-    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank", "lab ways",
-    "lab word-lengths",
+    "lab strassen", "lab front", "lab joined", "lab fourier", "lab low-rank", "lab ranks",
+    "lab ways", "lab word-lengths",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from winogen_lab.cli import (
     growth,
     loops,
     low_rank,
+    ranks,
     regret,
     schemes,
     search_loops,
@@ -39,6 +40,7 @@ laboratory.command(epilog=growth.EXAMPLE)(growth.growth)
 laboratory.command(epilog=algebras.JOINED)(algebras.joined)
 laboratory.command(epilog=algebras.FOURIER)(algebras.fourier)
 laboratory.command(epilog=low_rank.EXAMPLE)(low_rank.low_rank)
+laboratory.command(epilog=ranks.EXAMPLE)(ranks.ranks)
 laboratory.command(epilog=schemes.EXAMPLE)(schemes.schemes)
 laboratory.command(epilog=word_lengths.EXAMPLE)(word_lengths.word_lengths)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
