@@ -24,7 +24,7 @@ def low_rank(
         "1.5,2,3,4", metavar="C,C", help="How many times fewer products than direct convolution."
     ),
     rivals: bool = typer.Option(
-        False, "--rivals", help="Also Tucker-2, CP (with tensorly) and depthwise layers."
+        False, "--rivals", help="Also Tucker-2, CP (with tensorly), depthwise and pruned layers."
     ),
     picture: str = typer.Option(
         "hopper", metavar="NAME", help="Of a net: hopper, or scikit-learn's china or flower."
@@ -37,7 +37,8 @@ def low_rank(
     left 48x48 of its picture and measured on the lower right.
 
     Of layers by themselves: the time of both stages on one thread, direct and by Winograd, beside
-    direct convolution and the exact algorithm that is fastest, and what the machine promises.
+    direct convolution, the exact algorithm that is fastest, the filters that pruning leaves at as
+    many products, and what the machine promises.
     """
     import json
 
