@@ -118,6 +118,13 @@ def engine_figures() -> dict[str, Any]:
             for row in figures.TABLE_6_2
         ],
         "nets": nets,
+        "whole_nets": {
+            net: {
+                name: {way: one._asdict() for way, one in figures.whole_net(net, engine).items()}
+                for name, engine in figures.ENGINES.items()
+            }
+            for net in NETS
+        },
         "sram": figures.SRAM,
         "bandwidth": figures.BANDWIDTH,
     }  # fmt: skip
@@ -172,6 +179,13 @@ def _figure_lines(document: dict[str, Any]) -> Iterator[str]:
          *(f"{row['by_sram'][size]:.2f}" for size in "ML")]
         for net, rows in document["nets"].items() for name, row in rows.items()
     )], left=2)  # fmt: skip
+    yield "\nUtilisation with pools and sums: if nothing waits; with the same memory, OS (7.1.4)"
+    ways = ("convolutions", "apart", "fused")
+    yield from aligned([["net", "engine", *ways, *ways], *(
+        [net, name, *(f"{row[way][key]:.2f}" for key in ("busy", "busy_with_memory")
+                      for way in ways)]
+        for net, rows in document["whole_nets"].items() for name, row in rows.items()
+    )], left=2)  # fmt: skip
 
 
 def layer_table(net: str) -> list[dict[str, Any]]:
@@ -195,6 +209,34 @@ def layer_table(net: str) -> list[dict[str, Any]]:
         }
         for first, *rest in zip(*columns)
     ]
+
+
+def other_table(net: str) -> list[dict[str, Any]]:
+    """Return the cycles of each different pool and sum of a net on all engines."""
+    columns = [figures.others(net, engine) for engine in figures.ENGINES.values()]
+    return [
+        {
+            "layer": first.name,
+            "times": first.times,
+            "fused": first.fused,
+            **{
+                name: {"cycles": one.cycles, "longer": one.longer}
+                for name, one in zip(figures.ENGINES, (first, *rest))
+            },
+        }
+        for first, *rest in zip(*columns)
+    ]
+
+
+def render_others(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the rows of `other_table` as a table."""
+    head = ["pool or sum", "times", "runs", *(f"{name} {what}" for name in figures.ENGINES
+                                              for what in ("cycles", "longer"))]  # fmt: skip
+    return "\n".join(aligned([head, *(
+        [row["layer"], str(row["times"]), "fused" if row["fused"] else "apart",
+         *(str(row[name][what]) for name in figures.ENGINES for what in ("cycles", "longer"))]
+        for row in rows
+    )], left=1))  # fmt: skip
 
 
 def render_layers(net: str, rows: Sequence[dict[str, Any]]) -> str:

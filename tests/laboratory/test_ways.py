@@ -114,13 +114,14 @@ def test_the_command_measures(tmp_path):
     (["gemm1x1", "--only", "55x55", "--compare", "edges"], "layers: got none with tiles"),
     (["--nets", "vgg16", "--only", "56x56"], "only: got '56x56'; allowed: none with --nets"),
     (["--nets", "lenet"], "nets: got 'lenet'; allowed: "),
+    (["--plot", "parts.svg"], "plot: got 'parts.svg'; allowed: a file with --nets"),
 ])  # fmt: skip
 def test_wrong_options_are_refused(words, message):
     result = lab(*words)
     assert result.exit_code == 2 and message in result.output
 
 
-def test_layers_count_as_often_as_a_net_has_them(monkeypatch):
+def test_layers_count_as_often_as_a_net_has_them(monkeypatch, tmp_path):
     """Two nets share a layer, which is measured once."""
     wide, flat = LAYERS[:2]
     lists = {"one": [wide, flat, wide], "two": [flat]}
@@ -137,16 +138,62 @@ def test_layers_count_as_often_as_a_net_has_them(monkeypatch):
 
     monkeypatch.setattr(net_ways, "compare", measured)
     monkeypatch.setattr(net_ways, "layers_called", lists.get)
-    nets = [SimpleNamespace(name=name) for name in lists]
+    others = {"pools": 0.001, "sums": 0.003}
+    monkeypatch.setattr(net_ways, "other_seconds", lambda module, shape, rounds: others)
+    nets = [
+        SimpleNamespace(name=name, is_onnx=name == "two", module=dict, input=()) for name in lists
+    ]
     one, two = net_ways.compare_nets(nets)
     assert len(asked) == 2 and (one["layers"], two["layers"]) == (3, 1)
     assert one["seconds"] == pytest.approx({"im2col": 0.012, "direct": 0.009, "auto": 0.006})
     assert one["products"] == (2 * wide.flops + flat.flops) // 2
     assert one["winograd"]["layers"] == 2 and one["winograd"]["seconds"]["auto"] == 0.004
     assert two["winograd"]["layers"] == 0
+    assert one["others"] == others and two["others"] is None and "parts" not in two
+    assert one["parts"]["auto"] == pytest.approx({"fast": 0.004, "direct": 0.002, "other": 0.004})
     lines = net_ways.render([one, two]).splitlines()
-    assert [line.split()[0] for line in lines] == ["net", "one", "its", "two"]
+    names = [line.split()[0] if line else "" for line in lines]
+    assert names == ["net", "one", "its", "two", "", "others", "one", "", "net", "one", "one"]
     assert lines[1].split()[-2:] == ["2.00", "1.50"]
+    assert lines[5].split()[4:] == ["pools", "sums"] and lines[6].split()[1:] == ["1", "3"]
+    assert lines[9].split()[1:] == ["im2col", "8", "4", "4", "50%", "25%", "25%"]
+    assert lines[10].split()[1:] == ["auto", "4", "2", "4", "40%", "20%", "40%"]
+    assert len(net_ways.render([two]).splitlines()) == 2
+    pytest.importorskip("matplotlib")
+    net_ways.save_parts([one, two], tmp_path / "parts.svg")
+    assert "</svg>" in (tmp_path / "parts.svg").read_text()
+
+
+def test_other_layers_are_timed_by_kind(monkeypatch):
+    """By a clock that ticks once while an operation runs: their number is their time."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    from winogen_lab.bench import other_layers
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+            self.second = nn.Sequential(nn.BatchNorm2d(4), nn.ReLU6(), nn.MaxPool2d(2))
+            self.last = nn.Sequential(
+                nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2), nn.Softmax(1)
+            )
+
+        def forward(self, x):
+            y = self.second(self.first(x))
+            return self.last(torch.cat([y, y + y], 1))
+
+    ticks = iter(range(10_000))
+    monkeypatch.setattr(other_layers, "clock_of", lambda threads: lambda: next(ticks))
+    threads = torch.get_num_threads()
+    found = other_layers.other_seconds(Small().eval(), (1, 3, 8, 8), 2)
+    views = found.pop("rest") - 2  # beside the second normalization and softmax
+    assert views in (2, 3)  # of the linear layer's weight, of the map as a vector
+    assert found == {
+        "pools": 2, "activations": 2, "sums": 1, "concatenations": 1, "connected": 1
+    }  # fmt: skip
+    assert torch.get_num_threads() == threads
 
 
 def test_vgg_nets_have_sixteen_and_nineteen_layers_with_their_last_three():

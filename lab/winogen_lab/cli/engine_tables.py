@@ -67,16 +67,17 @@ def engine_figures(
     """Compute the tables and figures of Maji's thesis, chapter 6, beside what it prints: a model.
 
     Hold buffers, peaks, buses, times, utilisation of four nets on engines S, M and L, and by
-    schedule. With a NET the cycles and the utilisation of each of its layers.
+    schedule, and of six with pools and sums. With a NET the cycles and the utilisation of each of
+    its layers, and the cycles of its pools and sums.
     """
     from winogen.cli.outputs import check_outputs
     from winogen_lab import engine_tables
 
     check_outputs(None, plot)
     if net is not None:
-        rows = engine_tables.layer_table(net)
-        document = {"kind": "model", "net": net, "layers": rows}
-        text = engine_tables.render_layers(net, rows)
+        rows, others = engine_tables.layer_table(net), engine_tables.other_table(net)
+        document = {"kind": "model", "net": net, "layers": rows, "others": others}
+        text = engine_tables.render_layers(net, rows) + "\n\n" + engine_tables.render_others(others)
     else:
         document = engine_tables.engine_figures()
         text = engine_tables.render_figures(document)

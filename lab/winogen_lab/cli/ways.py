@@ -25,8 +25,8 @@ def ways(
     nets: str = typer.Option(
         None,
         metavar="NAMES",
-        help="Instead: the convolutions of whole nets, by im2col, directly and as planned; names "
-        "as for bench --nets.",
+        help="Instead: the convolutions of whole nets, by im2col, directly and as planned, beside "
+        "their other layers in PyTorch; names as for bench --nets.",
     ),
     compare: str = typer.Option(
         "algorithms",
@@ -38,6 +38,9 @@ def ways(
     timed: bool = typer.Option(False, "--timed", help="Measure them, in turns, on one thread."),
     rounds: int = typer.Option(20, min=1, max=10_000, help="With --timed: turns of every way."),
     markdown: bool = typer.Option(False, "--markdown", help="Print tables as Markdown."),
+    plot: Path = typer.Option(
+        None, help="With --nets: draw fast, direct and other layers (.png, .svg, .pdf)."
+    ),
     as_json: bool = AS_JSON,
     results: Path = RESULTS,
     **options: Any,
@@ -57,15 +60,17 @@ def ways(
 
     if compare not in _COMPARED:
         raise InvalidValue(f"compare: got {compare!r}; allowed: {', '.join(_COMPARED)}")
-    check_outputs(results, None)
+    check_outputs(results, plot)
     asked = read(options)
     if nets is not None:
         given = {"layers": layers, "only": only, "tile": asked.get("tile")}
         for name, value in given.items():
             if value is not None:
                 raise InvalidValue(f"{name}: got {value!r}; allowed: none with --nets")
-        _nets(nets, asked.get("layout", "NCHW"), rounds, markdown, results, as_json)
+        _nets(nets, asked.get("layout", "NCHW"), rounds, markdown, plot, results, as_json)
         return
+    if plot is not None:
+        raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a file with --nets")
     tile = asked.get("tile")
     if tile is not None:
         tile = (tile, tile) if isinstance(tile, int) else tuple(tile)
@@ -94,13 +99,21 @@ _COMPARED = ("algorithms", "edges", "borders", "filters")
 
 
 def _nets(
-    names: str, layout: str, rounds: int, markdown: bool, results: Path | None, as_json: bool
+    names: str,
+    layout: str,
+    rounds: int,
+    markdown: bool,
+    plot: Path | None,
+    results: Path | None,
+    as_json: bool,
 ) -> None:
-    """Measure the convolutions of nets, and print them."""
+    """Measure the convolutions of nets and what lies between, and print them."""
     from winogen.progress import telling
-    from winogen_lab.bench.net_ways import compare_nets, render
+    from winogen_lab.bench.net_ways import compare_nets, render, save_parts
     from winogen_lab.nets import chosen_nets
 
     with telling("measuring") as say:
         rows = compare_nets(chosen_nets([names], say), layout=layout, rounds=rounds, say=say)
+    if plot is not None:
+        save_parts(rows, plot)
     give({"nets": rows}, results, as_json, lambda: typer.echo(render(rows, markdown)), "nets")

@@ -17,6 +17,14 @@ def vgg16() -> nn.Sequential:
     return _vgg((2, 2, 3, 3, 3))
 
 
+def vgg16_connected() -> nn.Sequential:
+    """Return all of VGG-16, connected layers and softmax, too: (N, 3, 224, 224) to (N, 1000)."""
+    layers: list[nn.Module] = [vgg16(), nn.Flatten()]
+    for inputs, outputs in ((512 * 7 * 7, 4096), (4096, 4096), (4096, 1000)):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], nn.Softmax(1))
+
+
 def vgg19() -> nn.Sequential:
     """Return VGG-19: three convolutions more than `vgg16`, one on each of the smaller maps."""
     return _vgg((2, 2, 4, 4, 4))
