@@ -16,6 +16,7 @@ from winogen.conv.arguments import positive, whole
 if TYPE_CHECKING:
     from winogen.conv.problem import Problem
     from winogen.hardware.mapping import Mapping
+    from winogen.hardware.others import OtherMapping
 
 LARGEST = 4096  # channels, filters or lanes that are multiplied at a time
 LARGEST_TILE = 32
@@ -136,6 +137,30 @@ class Engine:
         from winogen.hardware.mapping import mapped
 
         return mapped(self, _problem(input, weight, options), layout, lanes)
+
+    def other(
+        self,
+        kind: str,
+        input: Any,
+        kernel: Any = 1,
+        *,
+        before: Mapping | None = None,
+        **options: Any,
+    ) -> OtherMapping:
+        """Return how a layer without weights runs: its cycles, words and buffer.
+
+        ``kind``: "max" or "average" pools, "sum", "activation" or "concatenation"; ``input`` is
+        (N, C, H, W). ``kernel``, stride, padding and dilation are those of a pool, a kernel of None
+        is the whole map; ``maps`` are those that a sum adds. ``before``: the layer that it is fused
+        with, else it is a phase of its own. `winogen.hardware.others` explains both. Raises
+        InvalidType and InvalidValue, and Unsupported where it cannot be fused.
+
+        >>> Engine(16, 4, 16, 2).other("max", (1, 64, 112, 112), 3, stride=2, padding=1).cycles
+        14112
+        """
+        from winogen.hardware.others import OtherLayer, OtherMapping
+
+        return OtherMapping(self, OtherLayer.of(kind, input, kernel, **options), before)
 
 
 def _problem(input: Any, weight: Any, options: dict[str, Any]) -> Problem:

@@ -4,6 +4,7 @@ Inputs and filters have a hold buffer each for two blocks, one that is multiplie
 comes. Whoever fetches a block waits until there is room, and is notified when a block is done with;
 the multipliers wait for both blocks of a step, and are notified when one is filled. Inputs pass the
 two multiplications of their transform on the way, each of which has registers for one more tile.
+A layer without weights that is fused waits for the outputs that its own need.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from winogen.hardware.schedules import steps
 if TYPE_CHECKING:
     from winogen.hardware.engine import Engine
     from winogen.hardware.mapping import Mapping
+    from winogen.hardware.others import OtherMapping
 
 MOST_STEPS = 2_000_000  # some seconds
 _SLOTS = 2  # of a hold buffer
@@ -77,7 +80,8 @@ class Trace:
     fill: int  # before the first row
     stalls: int  # between rows
     drain: int  # behind the last row
-    events: Counter[str]  # by kind; "input" and "weights" are blocks that were fetched
+    events: Counter[str]  # by kind; "input" and "weights" are blocks that were fetched, "operands"
+    # those that a fused layer took, a cycle each
 
 
 def simulate(
@@ -86,12 +90,14 @@ def simulate(
     *,
     input_cycles: int | None = None,
     weight_cycles: int | None = None,
+    fused: OtherMapping | None = None,
 ) -> Trace:
     """Return how long a layer takes, and why.
 
     ``input_cycles`` and ``weight_cycles``: of fetching a block of tiles, and one of filters
-    (default: those of multiplying it, which is what the ports of an engine are for). Raises
-    InvalidType and InvalidValue, also for layers of more than two million steps.
+    (default: those of multiplying it, which is what the ports of an engine are for). ``fused``: a
+    layer without weights behind this one. Raises InvalidType and InvalidValue, also for layers of
+    more than two million steps.
 
     >>> from winogen.hardware import Engine
     >>> simulate(Engine(8, 4, 8, 1).mapping((1, 8, 8, 8), (8, 8, 3, 3))).busy
@@ -106,7 +112,9 @@ def simulate(
         mapping.rows if value is None else whole(name, value, 1, "a positive int")
         for name, value in given.items()
     )
-    return _Simulation(mapping, schedule, x, w).run()
+    if fused is not None and fused.before != mapping:
+        raise InvalidValue("fused: got what is not fused with this layer; allowed: before=mapping")
+    return _Simulation(mapping, schedule, x, w, fused).run()
 
 
 @dataclass
@@ -125,7 +133,14 @@ class _Buffer:
 
 
 class _Simulation:
-    def __init__(self, mapping: Mapping, schedule: str, input_cycles: int, weight_cycles: int):
+    def __init__(
+        self,
+        mapping: Mapping,
+        schedule: str,
+        input_cycles: int,
+        weight_cycles: int,
+        fused: OtherMapping | None,
+    ):
         order = list(steps(mapping, schedule))
         engine, transformed = mapping.engine, mapping.transformed
         before = stages_before(engine, transformed)
@@ -148,6 +163,11 @@ class _Simulation:
         self.step, self.row, self.multiplying = 0, 0, False
         self.first_row = self.last_row = 0
         self.events: Counter[str] = Counter()
+        self.needed = [] if fused is None else fused.needed()
+        self.operands = 0 if fused is None else fused.operands
+        self.done: Counter[tuple[int, ...]] = Counter()  # blocks of tiles of a block of filters
+        self.taken: Counter[tuple[int, ...]] = Counter()  # blocks of what is fused
+        self.free = 0  # when the places behind the multipliers are
 
     def run(self) -> Trace:
         for buffer in (self.inputs, self.weights):
@@ -205,13 +225,21 @@ class _Simulation:
                 buffer.released += 1
                 self._fetch(buffer)  # the notification
         if self.last[self.sums[self.step]] == self.step:
-            self._after(self.behind, self._finished)
+            self._after(self.behind, partial(self._finished, self.sums[self.step][:2]))
         self.step += 1
         self._start()
 
-    def _finished(self) -> None:
-        """Outputs leave."""
+    def _finished(self, filters: tuple[int, ...]) -> None:
+        """Outputs leave, or are taken by what is fused as soon as it has all that it needs."""
         self.events["outputs"] += 1
+        self.done[filters] += 1
+        for needed in self.needed[self.taken[filters] :]:
+            if needed > self.done[filters]:
+                break
+            self.taken[filters] += 1
+            self.events["operands"] += self.operands
+            self.free = max(self.free, self.now) + self.operands
+            self._after(self.free - self.now, lambda: None)
 
 
 def _ends(blocks: Sequence[tuple[int, ...]]) -> list[int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from winogen.errors import Unsupported
 from winogen.hardware.engine import Engine
 from winogen.hardware.events import fill_and_drain
 from winogen.hardware.mapping import Mapping
-from winogen.hardware.nets import layers
+from winogen.hardware.nets import all_layers, layers
+from winogen.hardware.others import OtherMapping, bytes_together, cycles_together
 from winogen.hardware.schedules import SCHEDULES
 from winogen.hardware.traffic import SRAMS, seconds, traffic
 
@@ -78,6 +82,94 @@ def _name(mapping: Mapping) -> str:
     kernel, size = ("x".join(map(str, some)) for some in (layer.kernel, mapping.problem.size))
     stride = f"/{layer.stride[0]}" if max(layer.stride) > 1 else ""
     return f"{size}, {layer.channels} to {layer.filters}, {kernel}{stride}"
+
+
+class WholeNet(NamedTuple):
+    """A net with pools and sums or without: cycles, what is busy of them, and at a bandwidth."""
+
+    cycles: int
+    busy: float
+    bytes: int
+    busy_with_memory: float
+
+
+def whole_net(
+    net: str, engine: Engine, sram: int = SRAM, bandwidth: float = BANDWIDTH
+) -> dict[str, WholeNet]:
+    """Return a net's "convolutions" alone; with all others as phases of their own, "apart"; and
+    "fused" where that is possible, and faster. Outputs are stationary.
+
+    >>> {name: round(one.busy, 2) for name, one in whole_net("resnet50", MEDIUM).items()}
+    {'convolutions': 0.89, 'apart': 0.84, 'fused': 0.89}
+    """
+    phases: dict[str, list[EnginePhase]] = {"convolutions": [], "apart": [], "fused": []}
+    products = 0
+    for problem, others in all_layers(net):
+        some = [OtherMapping(engine, one) for one in others]
+        apart = [_phase(one.cycles, one.inputs + one.outputs, bandwidth) for one in some]
+        best = apart
+        if problem is not None:
+            layer = engine.mapping(problem)
+            products += layer.products
+            around = sum(fill_and_drain(layer))
+            moved = traffic(layer, "OS", sram)
+            alone = _phase(layer.cycles, moved.bytes, bandwidth, around)
+            phases["convolutions"].append(alone)
+            best = apart = [alone, *apart]
+            with suppress(Unsupported):  # where no block fits beside the ring
+                fused = [OtherMapping(engine, one, layer) for one in others]
+                moved = traffic(layer, "OS", sram, held=sum(one.buffer for one in fused))
+                cycles, bytes_ = cycles_together(layer, fused), bytes_together(moved, fused)
+                both = [_phase(cycles, bytes_, bandwidth, around)]
+                best = min(both, apart, key=lambda some: sum(one.seconds for one in some))
+        phases["apart"] += apart
+        phases["fused"] += best
+    found = {}
+    for name, every in phases.items():
+        cycles, moved_bytes, seconds = map(sum, zip(*every))
+        time = engine.multipliers * CLOCK * seconds
+        busy = products / (engine.multipliers * cycles)
+        found[name] = WholeNet(cycles, busy, moved_bytes, products / time)
+    return found
+
+
+class EnginePhase(NamedTuple):
+    """What an engine does at a time: a layer, with all that is fused."""
+
+    cycles: int
+    bytes: int
+    seconds: float
+
+
+def _phase(cycles: int, moved: int, bandwidth: float, around: int = 0) -> EnginePhase:
+    """``around``: cycles of fill and drain."""
+    return EnginePhase(cycles, moved, max((cycles + around) / CLOCK, moved / bandwidth))
+
+
+class Behind(NamedTuple):
+    """A layer without weights, or equal ones of a net."""
+
+    times: int
+    name: str
+    fused: bool
+    cycles: int  # of each
+    longer: int  # what the net takes more for it
+
+
+def others(net: str, engine: Engine) -> list[Behind]:
+    """Return the pools and sums of a net, equal ones once, in its order.
+
+    >>> [(one.name, one.cycles, one.longer) for one in others("alexnet", MEDIUM)][:1]
+    [('55x55, 96, max 3x3/2', 4968, 0)]
+    """
+    counts: Counter[tuple[str, bool, int, int]] = Counter()
+    for problem, some in all_layers(net):
+        layer = None if problem is None else engine.mapping(problem)
+        for one in some:
+            on = OtherMapping(engine, one, layer)
+            longer = on.cycles if layer is None else cycles_together(layer, [on]) - layer.cycles
+            counts[str(one), layer is not None, on.cycles, longer] += 1
+    return [Behind(times, *row) for row, times in counts.items()]
 
 
 class Means(NamedTuple):

@@ -69,10 +69,13 @@ class Traffic:
         return self.inputs + self.weights + self.sums + self.outputs
 
 
-def traffic(mapping: Mapping, schedule: str, sram: int, filter_bits: int = 8) -> Traffic:
+def traffic(
+    mapping: Mapping, schedule: str, sram: int, filter_bits: int = 8, held: int = 0
+) -> Traffic:
     """Return the least traffic of a layer by a schedule, with an SRAM of so many bytes.
 
-    ``filter_bits``: of transformed filters. Raises InvalidType and InvalidValue, and Unsupported
+    ``filter_bits``: of transformed filters. ``held``: bytes of the half for maps that are taken, by
+    the ring of a layer that is fused. Raises InvalidType and InvalidValue, and Unsupported
     where the smallest block does not fit.
 
     >>> from winogen.hardware import Engine
@@ -82,7 +85,8 @@ def traffic(mapping: Mapping, schedule: str, sram: int, filter_bits: int = 8) ->
     """
     loops(schedule)
     whole("sram", sram, 1, "a positive number of bytes", 1 << 40)
-    shape = _shape(mapping, whole("filter_bits", filter_bits, 1, "an int from 1 to 32", 32))
+    whole("held", held, 0, "a number of bytes", 1 << 40)
+    shape = _shape(mapping, whole("filter_bits", filter_bits, 1, "an int from 1 to 32", 32), held)
     least = _least(shape, sram // 2, schedule)
     if least is None:
         raise Unsupported(
@@ -129,9 +133,10 @@ class _Shape:
     inputs: int  # bytes of a channel of an image
     row_sums: int  # words of a filter
     least: tuple[int, int]  # channels and filters that fill the engine
+    held: int  # bytes for maps that are taken
 
 
-def _shape(mapping: Mapping, filter_bits: int) -> _Shape:
+def _shape(mapping: Mapping, filter_bits: int, held: int) -> _Shape:
     layer, engine, problem = mapping.problem.layer, mapping.engine, mapping.problem
     size = plane_of(problem.size)
     along = int(size[1] > size[0])  # the longer axis is cut into bands
@@ -155,6 +160,7 @@ def _shape(mapping: Mapping, filter_bits: int) -> _Shape:
         inputs=prod(size),
         row_sums=sums,
         least=(engine.f_i, engine.f_o),
+        held=held,
     )
 
 
@@ -196,7 +202,7 @@ def _fitting(shape: _Shape, half: int) -> Iterator[Block]:
             sigma = shape.batch * blocks(shape.rows, rows)
             inputs = channels * (rows * shape.row_inputs + shape.halo)
             sums = filters * rows * shape.row_sums * SUM_BYTES
-            maps = (1 if alpha == sigma == 1 else 2) * inputs + sums
+            maps = (1 if alpha == sigma == 1 else 2) * inputs + sums + shape.held
             if maps <= half:
                 yield Block(channels, filters, rows, alpha, beta, sigma, maps, weights)
                 break
