@@ -121,6 +121,7 @@ def test_what_is_fused_waits_for_its_operands_only(engine, kernel, kind, options
              for one in seen(other.layer, at) if one), default=0)
         for first in range(0, len(pixels), places)
     ]  # fmt: skip
+    assert other.needed() == [tile + 1 for tile in jobs]
     step = before.passes * before.channel_blocks * before.rows
     ready = sorted(
         fill + (tile * before.filter_blocks + f + 1) * step + drain
@@ -186,6 +187,8 @@ def test_words_of_what_is_fused():
     assert (pool.inputs, pool.outputs, add.inputs, add.outputs) == (0, 576, 2304, 2304)
     assert bytes_together(moved, []) == moved.bytes
     assert bytes_together(moved, [pool]) == moved.bytes - 2304 + 576
+    joined = engine.other("concatenation", shape, before=before)
+    assert bytes_together(moved, [joined]) == moved.bytes and joined.cycles == 0
     assert bytes_together(moved, [add, pool]) == moved.bytes + 576
     assert engine.other("activation", shape, before=before).cycles == 0
     free = engine.other("concatenation", shape)

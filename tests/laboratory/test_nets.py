@@ -40,7 +40,8 @@ def no_packages(monkeypatch):
 def test_nets_are_chosen_by_name():
     assert [net.name for net in chosen_nets(["rrdb, vgg16", "rrdb"])] == ["rrdb", "vgg16"]
     with pytest.raises(
-        InvalidValue, match="nets: got 'vgg11'; allowed: usual, zoo, vgg16, vgg19, unet, "
+        InvalidValue,
+        match="nets: got 'vgg11'; allowed: usual, zoo, vgg16, vgg19, vgg16-connected, ",
     ):
         chosen_nets(["vgg16", "vgg11"])
 

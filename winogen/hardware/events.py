@@ -4,7 +4,7 @@ Inputs and filters have a hold buffer each for two blocks, one that is multiplie
 comes. Whoever fetches a block waits until there is room, and is notified when a block is done with;
 the multipliers wait for both blocks of a step, and are notified when one is filled. Inputs pass the
 two multiplications of their transform on the way, each of which has registers for one more tile.
-A layer without weights that is fused waits for the outputs that its own need.
+A layer that is fused takes operands as soon as all of a block of its outputs are there.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Trace:
     stalls: int  # between rows
     drain: int  # behind the last row
     events: Counter[str]  # by kind; "input" and "weights" are blocks that were fetched, "operands"
-    # those that a fused layer took, a cycle each
+    # cycles of what is fused
 
 
 def simulate(

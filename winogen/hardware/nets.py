@@ -2,9 +2,8 @@
 
 Convolutions in the order of the net, then the fully connected layers as 1x1 on one pixel.
 AlexNet is the one without groups (arXiv 1404.5997 has other widths; these are those of 2012),
-ResNet-50 has its strides on the 3x3. Between them are pools and sums, without normalization across
-channels and softmax. A pool of channels that stand behind one another is one of each convolution
-that made them.
+ResNet-50 has its strides on the 3x3. Between them are pools and sums; normalization across channels
+and softmax are left out. A pool behind a concatenation is one behind each convolution before it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Layers without weights on an engine: pools, sums, activations, concatenations.
 
-What leaves the multipliers in a cycle, T outputs of f_o filters in L lanes, is scaled, offset and
-compared with 0 there: T * f_o * L places that multiply, add and take maxima. The same places
-compute these layers. Each takes an operand of its output in a cycle, so an output of k operands
-takes k cycles, those of the padding among them, for the places are in step:
+In a cycle T outputs of f_o filters in L lanes leave the multipliers, and are scaled, offset and
+compared with 0: by T * f_o * L places, each of which multiplies, adds and takes a maximum. The same
+places compute these layers. Each takes an operand of its output in a cycle, so an output of k
+operands takes k cycles, zeros of the padding among them, for the places are in step:
 
 - a pool has the taps of its window, a sum of n maps n, an activation 1, a concatenation none: each
   layer writes where its channels belong.
@@ -12,8 +12,8 @@ takes k cycles, those of the padding among them, for the places are in step:
   window: each is read from memory once.
 - Behind the layer before ("fused") operands are its outputs, of f_o filters at a time, and nothing
   of them goes to memory: a sum takes one operand less, an activation none. It runs beside the
-  multipliers, on outputs that are done, and a ring holds the rows that windows still need. A layer
-  takes the cycles of the multipliers or those of what is behind them, whichever are more.
+  multipliers, on outputs that are done, and a ring holds all rows until no window needs them. Both
+  take the cycles of the longer one.
 """
 
 from __future__ import annotations
@@ -106,9 +106,8 @@ class OtherMapping:
         if before.engine != self.engine:
             raise Unsupported(f"before: got {before.engine}; allowed: {self.engine}")
         if before.problem.output_shape != shape:
-            raise InvalidValue(
-                f"before: got outputs {before.problem.output_shape}; allowed: {shape}"
-            )
+            made = before.problem.output_shape
+            raise InvalidValue(f"before: got outputs {made}; allowed: {shape}")
         if max(before.problem.layer.dilation) > 1:
             raise Unsupported(
                 f"before: got dilation {before.problem.layer.dilation}; allowed: 1, whose tiles "
@@ -152,7 +151,7 @@ class OtherMapping:
 
     @property
     def inputs(self) -> int:
-        """Words that are read from memory: of what windows see, and not those of ``before``."""
+        """Words that are read from memory: all that windows see but for outputs of ``before``."""
         problem, maps = self.layer.problem, self.layer.maps
         if self.layer.kind == "concatenation":
             return 0
@@ -167,7 +166,9 @@ class OtherMapping:
     @property
     def outputs(self) -> int:
         """Words that are written."""
-        return 0 if self.layer.kind == "concatenation" else prod(self.layer.problem.output_shape)
+        if self.layer.kind == "concatenation" and self.before is None:
+            return 0
+        return prod(self.layer.problem.output_shape)
 
     @cached_property
     def rows(self) -> int:

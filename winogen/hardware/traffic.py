@@ -74,9 +74,8 @@ def traffic(
 ) -> Traffic:
     """Return the least traffic of a layer by a schedule, with an SRAM of so many bytes.
 
-    ``filter_bits``: of transformed filters. ``held``: bytes of the half for maps that are taken, by
-    the ring of a layer that is fused. Raises InvalidType and InvalidValue, and Unsupported
-    where the smallest block does not fit.
+    ``filter_bits``: of transformed filters. ``held``: bytes of the half for maps that a ring takes.
+    Raises InvalidType and InvalidValue, and Unsupported where the smallest block does not fit.
 
     >>> from winogen.hardware import Engine
     >>> layer = Engine(16, 4, 16, 2).mapping((1, 512, 28, 28), (512, 512, 3, 3), padding=1)

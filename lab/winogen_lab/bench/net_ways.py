@@ -37,8 +37,8 @@ def compare_nets(
 
     ``rounds``: in which the ways of a layer take turns. "winograd" in a row has the same of those
     layers whose plan has tiles. "others" has the seconds of its other layers by kind, None for ONNX
-    files; "parts" of each way those of the fast layers, which have tiles, of the direct ones and of
-    the others. Raises NotInstalled for what a net needs.
+    files; "parts" of each way its fast layers, with tiles, its direct ones and the others. Raises
+    NotInstalled for what a net needs.
     """
     known: dict[BenchLayer, dict[str, Any]] = {}
     rows = []

@@ -112,6 +112,7 @@ NETS: dict[str, Net] = {
     net.name: net
     for net in (
         Net("vgg16", "VGG-16, its convolutions", (1, 3, 224, 224), "classifiers:vgg16"),
+        Net("vgg19", "VGG-19, its convolutions", (1, 3, 224, 224), "classifiers:vgg19", sets=()),
         Net(
             "vgg16-connected",
             "VGG-16 with its connected layers",
@@ -119,7 +120,6 @@ NETS: dict[str, Net] = {
             "classifiers:vgg16_connected",
             sets=(),
         ),
-        Net("vgg19", "VGG-19, its convolutions", (1, 3, 224, 224), "classifiers:vgg19", sets=()),
         Net("unet", "U-Net, widths 32 to 256", (1, 3, 256, 256), "restoration:UNet", sets=SETS),
         Net("dncnn", "DnCNN-17", (1, 1, 180, 180), "restoration:DnCNN", sets=SETS),
         Net("rrdb", "body of Real-ESRGAN, 4 blocks", (1, 3, 64, 64), "restoration:RRDB", sets=SETS),
