@@ -22,6 +22,7 @@ KINDS = {
     "connected": ("addmm",),
 }  # fmt: skip
 REST = "rest"
+_WARM = 8  # runs: in the first ones the allocator takes pages from the system, three times as slow
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 
 
@@ -38,7 +39,7 @@ def other_seconds(module: Any, shape: tuple[int, ...], rounds: int) -> dict[str,
     """Return the seconds of a module's other layers by kind, those that it has; on one thread.
 
     Every operation counts with its least time in so many rounds, in each of which the whole module
-    runs on one input, after one to warm up. The module's weights are laid out channels last.
+    runs on one input. Its weights are laid out channels last.
     """
     import torch
 
@@ -48,7 +49,7 @@ def other_seconds(module: Any, shape: tuple[int, ...], rounds: int) -> dict[str,
         last = torch.channels_last
         x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(memory_format=last)
         module.to(memory_format=last)
-        taken = [_operations(module, x) for _ in range(rounds + 1)][1:]
+        taken = [_operations(module, x) for _ in range(_WARM + rounds)][_WARM:]
     finally:
         torch.set_num_threads(threads)
     seconds = dict.fromkeys((*KINDS, REST), 0.0)
