@@ -59,9 +59,17 @@ def test_counts_and_c(winogen):
 
 def test_the_micro_kernels_of_a_target_are_compared(winogen):
     lines = winogen(*LAYER, "--strategies").stdout.splitlines()
-    assert len(lines) == 1 + 9 and lines[0].split()[0] == "micro-kernel"
+    assert len(lines) == 1 + 11 and lines[0].split()[0] == "micro-kernel"
     lines = winogen(*LAYER[:-1], "neon", "--strategies").stdout.splitlines()
-    assert len(lines) == 1 + 14
+    assert len(lines) == 1 + 16
+
+
+def test_rows_of_a_register_block_and_the_rule_of_loads(winogen):
+    words = ("--registers", "2,1,2", "--copies", "explicit")
+    nest = json.loads(winogen(*LAYER, *words).stdout.splitlines()[0])
+    assert (nest["pixels"], nest["rows"], "filters" in nest) == (2, 2, False)
+    nest = json.loads(winogen(*LAYER, "--strategy", "fewest-loads").stdout.splitlines()[0])
+    assert nest["strategy"] == "filters-yc-row"
 
 
 @pytest.mark.parametrize("words, what", [

@@ -32,6 +32,7 @@ RANGES = {
     "strategy": {"filters-c"},
     "copies": {"explicit"},
     "prefetch": {""},
+    "rows": {1},
     "pixels": {1, 2, 3},
     "filters": {1, 2},
     **{f"block_{dim}": {None} for dim in "MHWCYX"},
@@ -95,7 +96,7 @@ def test_misses_in_the_leaves_and_as_the_cost(monkeypatch, tmp_path):
                 return
 
     monkeypatch.setattr(NestSearch, "way", way)
-    wanted = replace(WANTED, cost="D1")
+    wanted = replace(WANTED, cost="D1", seed=1)
     path = tmp_path / "nests.jsonl"
     found = search(wanted, *executors(path))
     able = [one for one in found if not one.error]

@@ -28,11 +28,15 @@ def loops(
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: what this CPU has)."
     ),
-    strategy: str = typer.Option(None, metavar="NAME", help="The micro-kernel: see --strategies."),
+    strategy: str = typer.Option(
+        None, metavar="NAME", help="The micro-kernel: see --strategies; or fewest-loads."
+    ),
     order: str = typer.Option(None, metavar="AXES", help="Loops, outermost first: H.o,M,H.i,W."),
     blocks: str = typer.Option(None, metavar="D=N,...", help="Sizes of blocks, by dim: H=8."),
     unroll: str = typer.Option(None, metavar="D=N,...", help="Loops to unroll: W=2,C=4."),
-    registers: str = typer.Option(None, metavar="W,M", help="Register block: pixels, filters."),
+    registers: str = typer.Option(
+        None, metavar="W,M,H", help="Register block: pixels, filters, rows."
+    ),
     image: str = typer.Option(
         None, metavar="AXES", help="How inputs lie that are read: CHW, HWC and so on."
     ),
@@ -83,7 +87,7 @@ def loops(
     if nest is not None:
         chosen = Parameters.from_text(nest)
     else:
-        chosen = usual(problem, target, _strategy(strategy))
+        chosen = usual(problem, target, *_strategy(strategy))
         sizes = _pairs("blocks", blocks)
         if blocks is not None:
             order = order or ",".join(usual_order(chosen.strategy, dict(sizes)))
@@ -94,10 +98,11 @@ def loops(
             order=chosen.order if order is None else tuple(order.split(",")),
             blocks=chosen.blocks if blocks is None else sizes,
             unroll=_pairs("unroll", unroll),
+            rows=1 if copies == "implicit" else chosen.rows,
         )
         if registers is not None:
-            pixels, filters = integers("registers", registers, 2)
-            chosen = replace(chosen, pixels=pixels, filters=filters)
+            pixels, filters, *rows = integers("registers", registers, 2, 3)
+            chosen = replace(chosen, pixels=pixels, filters=filters, rows=rows[0] if rows else 1)
     made = build(problem, check(problem, chosen, target), target)
     if c:
         from winogen.codegen.render import render
@@ -117,11 +122,15 @@ def loops(
         _count(problem, chosen, target)
 
 
-def _strategy(name: str | None) -> str | None:
+def _strategy(name: str | None) -> tuple[str | None, str]:
+    """The micro-kernel that is asked for, and the rule that chooses what is not."""
     from winogen.conv import arguments
     from winogen_lab.loops.parameters import STRATEGIES
 
-    return None if name is None else arguments.choice("strategy", name, tuple(STRATEGIES))
+    if name is None:
+        return None, "cycles"
+    arguments.choice("strategy", name, (*STRATEGIES, _FEWEST))
+    return (None, "loads") if name == _FEWEST else (name, "cycles")
 
 
 def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:
@@ -163,15 +172,22 @@ def _compare(problem: LoopProblem, target: Target) -> None:
     from winogen_lab.loops.usual import usual
 
     typer.echo(_ROW.format("micro-kernel", "block", "loads/FMA", "sums in, out/FMA", "tile"))
-    for name in strategies(target):
+    for name in strategies(target, problem.kernel):
         nest = usual(problem, target, name)
         made = build(problem, nest, target)
         counts = count(made)
         moved = (counts.sum_loads + counts.sum_stores) / counts.fmas
         typer.echo(
-            _ROW.format(name, f"{nest.pixels} x {nest.filters}", f"{counts.loads_per_fma:.3f}",
+            _ROW.format(name, _block(nest), f"{counts.loads_per_fma:.3f}",
                         f"{moved:.4f}", f"{made.tile:,}")
         )  # fmt: skip
 
 
+def _block(nest: Parameters) -> str:
+    """Rows, if there are several, pixels and filters of a register block."""
+    sizes = nest.rows, nest.pixels, nest.filters
+    return " x ".join(map(str, sizes if nest.rows > 1 else sizes[1:]))
+
+
+_FEWEST = "fewest-loads"
 _ROW = "{:<20} {:>8} {:>10} {:>17} {:>12}"

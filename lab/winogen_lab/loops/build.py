@@ -60,6 +60,7 @@ class _Builder:
         self.block = 16 // NUMBERS[problem.dtype].itemsize
         self.kind = nest.kind
         self.step = {dim: nest.step(dim, self.lanes) for dim in DIMS}
+        self.taps = self.kind.taps(problem.kernel)
         self.parallel = nest.order[:1] if nest.order and nest.order[0][0] in "MHW" else ()
         # Loops of more than one step over what is summed, around the micro-kernel.
         summed = [
@@ -255,9 +256,12 @@ class _Builder:
         return For(dim.lower(), low, ends, step, body, "micro", unroll)
 
     def _input_position(self, at: dict[str, Affine] | None = None) -> tuple[Affine, Affine, Affine]:
-        """Row, column and channel of the input that a pixel sees through a tap."""
+        """Row, column and channel of the input that a pixel sees through a tap, of those that stay
+        in registers the first.
+        """
         problem = self.problem
-        index = {dim: Affine.of(dim.lower()) for dim in IMAGE_DIMS} | (at or {})
+        index = {dim: Affine.of(dim.lower()) for dim in IMAGE_DIMS}
+        index |= dict.fromkeys(self.kind.resident, Affine()) | (at or {})
         (s_h, s_w), (d_h, d_w), (top, left) = problem.stride, problem.dilation, problem.before
         row = index["H"] * s_h + index["Y"] * d_h - top
         col = index["W"] * s_w + index["X"] * d_w - left
@@ -271,6 +275,7 @@ class _Builder:
         """That all pixels of the register block lie within the image."""
         _, col, _ = self._input_position()
         last = col + (self.step["W"] - 1) * self.problem.stride[1]
+        last += (self.taps[1] - 1) * self.problem.dilation[1]
         return col, Affine(self.problem.size[1] - 1) - last
 
     def _places(self) -> micro.Places:
@@ -317,20 +322,26 @@ class _Builder:
 
         return micro.Places(
             kind=self.kind,
+            rows=self.parameters.rows,
             pixels=self.parameters.pixels,
             filters=self.parameters.filters,
             lanes=self.lanes,
             block=self.block,
             filters_left=left("M"),
+            rows_left=left("H"),
             columns_left=left("W"),
             channels_left=None if explicit else left("C"),
             position=self._input_position()[1],
-            step=problem.stride[1],
+            steps=problem.stride,
+            spread=problem.dilation,
+            taps=self.taps,
             width=problem.size[1],
             image=image,
+            pitch=pitch[:2],
             pixel_stride=pixel_stride,
             kernel=kernel,
             output=output,
+            output_row=to["H"],
             writes=self.writes,
             by_pixel=self.parameters.output.endswith("M"),
         )

@@ -1,13 +1,14 @@
 """The micro-kernels: what happens to a register block of outputs, as statements.
 
-Each reads inputs and packed filters where `Places` says, and adds to sums in registers. Names: j
-counts pixels (or vectors of them), i filters (or vectors of them), l lanes.
+Each reads inputs and packed filters where `Places` says, and adds to sums in registers. Names: v
+counts rows, j pixels (or vectors of them), i filters (or vectors of them), l lanes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 from winogen_lab.loops.nest import (
     Add,
@@ -28,9 +29,9 @@ from winogen_lab.loops.nest import (
     Unscramble,
     substituted,
 )
-from winogen_lab.loops.parameters import Strategy
+from winogen_lab.loops.parameters import Pair, Strategy, meetings
 
-PIXEL, FILTER, LANE = map(Affine.of, "jil")
+ROW, PIXEL, FILTER, LANE = map(Affine.of, "vjil")
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,36 @@ class Places:
     """Where the operands of a register block lie."""
 
     kind: Strategy
+    rows: int
     pixels: int
     filters: int
     lanes: int
     block: int  # lanes in 16 bytes
     filters_left: Affine | None  # M - m, where blocks of filters may be cut short
-    columns_left: Affine | None  # the same of output columns
+    rows_left: Affine | None  # the same of output rows
+    columns_left: Affine | None  # and columns
     channels_left: Affine | None  # the same of the last vector of channels
     position: Affine  # the first pixel's column in the input
-    step: int  # from one pixel to the next, in columns of the input
+    steps: Pair  # from one row and pixel to the next, in rows and columns of the input
+    spread: Pair  # the same from one tap to the next
+    taps: Pair  # taps whose filters stay in registers, down and across
     width: int  # columns of the input
     image: Callable[[Affine, Affine], tuple[str, Affine]]  # (pixel, channel) -> array, address
-    pixel_stride: int  # from one pixel to the next in memory
+    pitch: Pair  # from one row and column of the input to the next in memory
+    pixel_stride: int  # from one pixel to the next
     kernel: Callable[[Affine, Affine], Affine]  # (filter, channel), of the block -> address
     output: Callable[[Affine, Affine], tuple[str, Affine]]  # (filter, pixel) -> array, address
+    output_row: int  # from one row of the sums to the next in memory
     writes: bool  # whether sums are complete, so that outputs need not be read
     by_pixel: bool  # whether neighbours in the memory of the sums are filters
+
+    def sum(self, row: Affine, pixel: Affine) -> Reg:
+        """The sum of a filter for a pixel of a row."""
+        return Reg("sum", (row * self.pixels + pixel, FILTER))
+
+    def each_row(self, *body: Node) -> Body:
+        """Return statements for the rows of the register block that there are."""
+        return register_loop("v", self.rows, *_guarded(self.rows_left, ROW, *body))
 
 
 def register_loop(index: str, count: int, *body: Node) -> Body:
@@ -98,18 +113,18 @@ def start(p: Places) -> Body:
         )
     pixels = _pixels(p)
     filter_, left = FILTER * p.lanes, _lanes_left(p.filters_left, FILTER * p.lanes)
-    to = Reg("sum", (PIXEL, FILTER))
+    to = p.sum(ROW, PIXEL)
+    sums = Symbol("sum", "vector", (p.rows * pixels, p.filters))
     if p.writes:
         first = (_bias(p, to, filter_, "vector"),)
-    else:
-        first = _guarded(p.columns_left, PIXEL, Load(to, *p.output(filter_, PIXEL), some=left))
-    return (
-        Let(
-            Symbol("sum", "vector", (pixels, p.filters)),
-            zero=not p.writes and p.columns_left is not None,
-        ),
-        *register_loop("j", pixels, *register_loop("i", p.filters, *first)),
-    )
+        each = register_loop("j", pixels, *register_loop("i", p.filters, *first))
+        return (Let(sums), *register_loop("v", p.rows, *each))
+    array, first_row = p.output(filter_, PIXEL)
+    load = Load(to, array, first_row + ROW * p.output_row, some=left)
+    first = _guarded(p.columns_left, PIXEL, load)
+    ragged = p.columns_left is not None or p.rows_left is not None
+    each = register_loop("j", pixels, *register_loop("i", p.filters, *first))
+    return (Let(sums, zero=ragged), *p.each_row(*each))
 
 
 def _pixels(p: Places) -> int:
@@ -124,11 +139,14 @@ def _bias(p: Places, to: Reg, filter_: Affine, kind: str) -> Load:
 
 def update(p: Places, masked: bool) -> Body:
     """Return the statements of one tap and one step of channels."""
+    if p.kind.resident:
+        return _resident(p, masked)
     return _UPDATES[p.kind.meet if p.kind.lanes != "W" else "pixels"](p, masked)
 
 
 def _inside(p: Places, masked: bool, pixel: Affine) -> Inside | None:
-    return Inside(p.position + pixel * p.step, p.step, p.width) if masked else None
+    step = p.steps[1]
+    return Inside(p.position + pixel * step, step, p.width) if masked else None
 
 
 def _dot(p: Places, masked: bool) -> Body:
@@ -162,25 +180,43 @@ def _filter_vectors(p: Places, channel: Affine) -> Body:
 
 
 def _broadcast(p: Places, masked: bool) -> Body:
-    return (
-        *_filter_vectors(p, Affine()),
+    array, address = p.image(PIXEL, Affine())
+    address += ROW * (p.steps[0] * p.pitch[0])
+    each = register_loop(
+        "j",
+        p.pixels,
+        Let(Symbol("pixel", "vector")),
+        Load(Reg("pixel"), array, address, "broadcast", inside=_inside(p, masked, PIXEL)),
         *register_loop(
-            "j",
-            p.pixels,
-            Let(Symbol("pixel", "vector")),
-            Load(
-                Reg("pixel"),
-                *p.image(PIXEL, Affine()),
-                "broadcast",
-                inside=_inside(p, masked, PIXEL),
-            ),
-            *register_loop(
-                "i",
-                p.filters,
-                Fma(Reg("sum", (PIXEL, FILTER)), Reg("filter", (FILTER,)), Reg("pixel")),
-            ),
+            "i", p.filters, Fma(p.sum(ROW, PIXEL), Reg("filter", (FILTER,)), Reg("pixel"))
         ),
     )
+    return *_filter_vectors(p, Affine()), *register_loop("v", p.rows, *each)
+
+
+def _resident(p: Places, masked: bool) -> Body:
+    """Filters of all taps, then each number of the input once, for all that see it."""
+    zero, (down, across) = Affine(), p.taps
+    body: list[Node] = [
+        Let(Symbol("filter", "vector", (down * across, p.filters))),
+        Let(Symbol("pixel", "vector")),
+    ]
+    address = p.kernel(FILTER * p.lanes, zero)
+    for y, x in product(range(down), range(across)):
+        tap = {dim: at for dim, at in zip("yx", (y, x)) if dim.upper() in p.kind.resident}
+        load = Load(Reg("filter", (Affine(y * across + x), FILTER)), "kernel", address.at(tap))
+        body += register_loop("i", p.filters, load)
+    array, first = p.image(zero, zero)
+    rows, columns = map(meetings, (p.rows, p.pixels), p.taps, p.steps, p.spread)
+    for (r, high), (q, wide) in product(rows.items(), columns.items()):
+        inside = Inside(p.position + q, 1, p.width) if masked else None
+        place = first + r * p.pitch[0] + q * p.pitch[1]
+        body.append(Load(Reg("pixel"), array, place, "broadcast", inside=inside))
+        for (v, y), (j, x) in product(high, wide):
+            filter_ = Reg("filter", (Affine(y * across + x), FILTER))
+            fma = Fma(p.sum(Affine(v), Affine(j)), filter_, Reg("pixel"))
+            body += register_loop("i", p.filters, fma)
+    return tuple(body)
 
 
 def _pixel_vectors(p: Places, masked: bool) -> Body:
@@ -309,10 +345,11 @@ def stop(p: Places) -> Body:
         )
     array, address = p.output(FILTER * p.lanes, PIXEL)
     left = _lanes_left(p.filters_left, FILTER * p.lanes)
-    store = Store(array, address, Reg("sum", (PIXEL, FILTER)), some=left)
-    return register_loop(
+    store = Store(array, address + ROW * p.output_row, p.sum(ROW, PIXEL), some=left)
+    each = register_loop(
         "j", _pixels(p), *_guarded(p.columns_left, PIXEL, *register_loop("i", p.filters, store))
     )
+    return p.each_row(*each)
 
 
 def _stop_dot(p: Places) -> Body:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from functools import cache, lru_cache, partial
 from itertools import combinations, permutations
+from math import prod
 from typing import Any
 
 from winogen.records import Target
@@ -22,6 +23,7 @@ from winogen_lab.loops.parameters import (
     STREAMS,
     UNROLLS,
     LoopProblem,
+    Pair,
     Parameters,
     Prefetch,
 )
@@ -79,41 +81,53 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
 
     def step(dim: str, path: Path) -> int:
         kind = STRATEGIES[path["strategy"]]
-        return kind.step(dim, path["pixels"], path["filters"], lanes)
+        if dim in kind.resident:
+            return problem.extent(dim)
+        return kind.step(dim, path["pixels"], path["filters"], lanes, path["rows"])
 
     def in_registers(path: Path) -> int:
         """A power of two, so that there are few different ones."""
         kind = STRATEGIES[path["strategy"]]
-        return 1 << (kind.sums(path["pixels"], path["filters"], lanes) - 1).bit_length()
+        sums = kind.sums(path["pixels"], path["filters"], lanes, path["rows"])
+        return 1 << (sums * prod(kind.taps(problem.kernel)) - 1).bit_length()
+
+    def register_blocks(path: Path, rows: int | None = None) -> dict[int, list[int]]:
+        rows = rows or path["rows"]
+        return _register_blocks(path["strategy"], lanes, registers, rows, problem.kernel)
+
+    def rows(path: Path) -> list[int]:
+        allowed = rules.rows(problem, path["strategy"], path["copies"])
+        return [count for count in allowed if register_blocks(path, count)]
 
     by_strategy = ("strategy",)
     steps: list[Step] = [
-        Level("strategy", lambda path: rules.strategies(target)),
+        Level("strategy", lambda path: rules.strategies(target, problem.kernel)),
         Level("image", lambda path: rules.image_layouts(problem, path["strategy"]), by_strategy),
-        Level("copies", lambda path: rules.copies(problem, path["image"]), ("image",)),
+        Level(
+            "copies",
+            lambda path: rules.copies(problem, path["image"], path["strategy"]),
+            ("image", "strategy"),
+        ),
         Level("kernel", lambda path: rules.kernel_layouts(path["strategy"]), by_strategy),
         Level("output", lambda path: rules.output_layouts(path["strategy"]), by_strategy),
-        Level(
-            "pixels",
-            lambda path: _register_blocks(path["strategy"], lanes, registers),
-            by_strategy,
-        ),
+        Level("rows", rows, ("strategy", "copies"), weight=_seldom),
+        Level("pixels", register_blocks, ("strategy", "rows")),
         Level(
             "filters",
-            lambda path: _register_blocks(path["strategy"], lanes, registers)[path["pixels"]],
-            ("strategy", "pixels"),
+            lambda path: register_blocks(path)[path["pixels"]],
+            ("strategy", "rows", "pixels"),
             # Large register blocks load least, and are few beside the small ones.
             weight=lambda filters, path: float(path["pixels"] * filters),
         ),
     ]
     for dim in DIMS:
-        inner = ("strategy", "pixels", "filters")
+        inner = ("strategy", "rows", "pixels", "filters")
         steps.append(Fact(f"step_{dim}", partial(step, dim), inner))
     steps += [
         Fact("alike", lambda path: _alike(path["strategy"]), by_strategy),
         Fact("blocked_", lambda path: (), ()),
         Fact("unrolled_", lambda path: (), ()),
-        Fact("products_", in_registers, ("strategy", "pixels", "filters")),
+        Fact("products_", in_registers, ("strategy", "rows", "pixels", "filters")),
     ]
     for before, dim in zip(("", *_BLOCKS), _BLOCKS):
         steps += _block_and_unroll(problem, dim, before)
@@ -162,6 +176,7 @@ def nest(space: Space, path: Path) -> Parameters:
         unroll=tuple((loop, times) for loop, times in unrolled.items() if times > 1),
         pixels=chosen["pixels"],
         filters=chosen["filters"],
+        rows=chosen["rows"],
         prefetch=Prefetch(streams, chosen["distance"], chosen["level"]) if streams else None,
         dtype=chosen["dtype"],
     )
@@ -278,18 +293,20 @@ def _next(left: frozenset[str]) -> tuple[str, ...]:
 
 
 @cache
-def _register_blocks(strategy: str, lanes: int, registers: int) -> dict[int, list[int]]:
+def _register_blocks(
+    strategy: str, lanes: int, registers: int, rows: int, kernel: Pair
+) -> dict[int, list[int]]:
     """Pixels -> the numbers of filters that go with them."""
     blocks: dict[int, list[int]] = {}
-    for pixels, filters in rules.register_blocks(strategy, lanes, registers):
+    for pixels, filters in rules.register_blocks(strategy, lanes, registers, rows, kernel):
         blocks.setdefault(pixels, []).append(filters)
     return blocks
 
 
 def _alike(strategy: str) -> str:
     """The first strategy with the same loops of its own: all that the order of loops depends on."""
-    own = STRATEGIES[strategy].loops
-    return next(name for name, kind in STRATEGIES.items() if kind.loops == own)
+    own = STRATEGIES[strategy].own
+    return next(name for name, kind in STRATEGIES.items() if kind.own == own)
 
 
 def _permutations(dims: str) -> list[str]:

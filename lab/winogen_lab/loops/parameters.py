@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -108,7 +110,9 @@ class Strategy:
 
     ``meet``: "dot" (both operands are vectors of channels; a horizontal add ends the sum),
     "broadcast" (one operand is a single number), "lane" (one operand is a lane of a register) or
-    "permuted" (every rotation of one vector meets every one of the other).
+    "permuted" (every rotation of one vector meets every one of the other). Vectors of filters of
+    the taps along ``resident`` dims stay in registers, and a number of the input is loaded once for
+    all of these taps: Method 2 of Kelefouras and Keramidas.
     """
 
     name: str
@@ -116,8 +120,24 @@ class Strategy:
     loops: str  # of the micro-kernel, outermost first: "M", "C" or "YXC"
     meet: str
     along: str = ""  # of "lane": what the lanes of the input's vectors are: "C", "W" or "WC"
+    resident: str = ""  # dims of taps: "X" or "YX"
 
-    def step(self, dim: str, pixels: int, filters: int, lanes: int) -> int:
+    @property
+    def own(self) -> frozenset[str]:
+        """The dims that have no loop around the micro-kernel, but for blocks."""
+        return frozenset(self.loops + self.resident)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a register block may have several rows of outputs."""
+        return self.meet == "broadcast" and self.lanes == "M"
+
+    def taps(self, kernel: Pair) -> Pair:
+        """Return the taps, down and across, whose filters stay in registers."""
+        down, across = (n if dim in self.resident else 1 for dim, n in zip("YX", kernel))
+        return down, across
+
+    def step(self, dim: str, pixels: int, filters: int, lanes: int, rows: int = 1) -> int:
         """How far one run of the micro-kernel goes along a dim.
 
         >>> STRATEGIES["filters-yxc"].step("M", pixels=6, filters=2, lanes=8)
@@ -128,28 +148,59 @@ class Strategy:
         if dim == "W":
             over_pixels = self.lanes == "W" or self.meet == "permuted" or self.along == "W"
             return pixels * (lanes if over_pixels else 1)
+        if dim == "H":
+            return rows
         if dim == "C":
             return {"C": lanes, "WC": 2}.get("C" if self.meet == "dot" else self.along, 1)
         return 1
 
-    def sums(self, pixels: int, filters: int, lanes: int) -> int:
+    def sums(self, pixels: int, filters: int, lanes: int, rows: int = 1) -> int:
         """Vectors of sums."""
         many = self.meet == "permuted" or self.along == "W"
-        return pixels * filters * (lanes if many else 1)
+        return rows * pixels * filters * (lanes if many else 1)
 
-    def registers(self, pixels: int, filters: int, lanes: int) -> int:
+    def registers(
+        self, pixels: int, filters: int, lanes: int, rows: int = 1, kernel: Pair = (1, 1)
+    ) -> int:
         """Vector registers in use: sums, the kept operand, one of the other.
 
         >>> STRATEGIES["filters-c"].registers(14, 2, 16)
         31
+        >>> STRATEGIES["filters-yc-row"].registers(12, 2, 16, kernel=(3, 3))
+        31
         """
-        sums = self.sums(pixels, filters, lanes)
+        sums = self.sums(pixels, filters, lanes, rows)
+        if self.resident:
+            return sums + prod(self.taps(kernel)) * filters + 1
         if self.meet == "permuted":
             return sums + 4 + 1
         if self.meet == "lane":
             held = {"C": pixels, "W": pixels, "WC": -(-2 * pixels // lanes)}[self.along]
             return sums + held + filters
-        return sums + min(pixels, filters) + 1
+        return sums + min(rows * pixels, filters) + 1
+
+    def inputs(self, pixels: int, rows: int, kernel: Pair, stride: Pair, dilation: Pair) -> float:
+        """Loads of inputs for each tap of a step, the mean of those that stay in registers.
+
+        >>> kind = STRATEGIES["filters-yc-row"]
+        >>> kind.inputs(12, 1, (3, 3), (1, 1), (1, 1)) * 3
+        14.0
+        """
+        taps = self.taps(kernel)
+        places = [len(meetings(*of)) for of in zip((rows, pixels), taps, stride, dilation)]
+        return prod(places) / prod(taps)
+
+
+def meetings(outputs: int, taps: int, stride: int, dilation: int) -> dict[int, list[Pair]]:
+    """Return by place of the input the pairs of output and tap that meet there.
+
+    >>> meetings(outputs=2, taps=3, stride=1, dilation=1)
+    {0: [(0, 0)], 1: [(0, 1), (1, 0)], 2: [(0, 2), (1, 1)], 3: [(1, 2)]}
+    """
+    places: dict[int, list[Pair]] = {}
+    for pair in product(range(outputs), range(taps)):
+        places.setdefault(pair[0] * stride + pair[1] * dilation, []).append(pair)
+    return dict(sorted(places.items()))
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -160,6 +211,8 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("filters-m", "M", "M", "broadcast"),
         Strategy("filters-c", "M", "C", "broadcast"),
         Strategy("filters-yxc", "M", "YXC", "broadcast"),
+        Strategy("filters-yc-row", "M", "YC", "broadcast", resident="X"),
+        Strategy("filters-c-window", "M", "C", "broadcast", resident="YX"),
         Strategy("filters-m-lane", "M", "M", "lane", "C"),
         Strategy("filters-c-lane", "M", "C", "lane", "C"),
         Strategy("filters-yxc-lane", "M", "YXC", "lane", "C"),
@@ -207,6 +260,7 @@ class Parameters:
     unroll: tuple[tuple[str, int], ...] = ()  # of loops, those of the micro-kernel by their dim
     pixels: int = 1  # W_r of the register block: pixels, or vectors of them
     filters: int = 1  # M_r: vectors of filters, or filters
+    rows: int = 1  # H_r: rows of the register block, each of W_r pixels
     prefetch: Prefetch | None = None
     dtype: str = "float32"
 
@@ -226,13 +280,13 @@ class Parameters:
 
     def step(self, dim: str, lanes: int) -> int:
         """How far one run of the micro-kernel goes along a dim."""
-        return self.kind.step(dim, self.pixels, self.filters, lanes)
+        return self.kind.step(dim, self.pixels, self.filters, lanes, self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as what JSON holds; choices that are as usual are left out."""
         usual = asdict(replace(self, blocks=(), copies="implicit", unroll=(), pixels=1, filters=1,
-                               prefetch=None, dtype="float32"))  # fmt: skip
-        optional = {"blocks", "copies", "unroll", "pixels", "filters", "prefetch", "dtype"}
+                               rows=1, prefetch=None, dtype="float32"))  # fmt: skip
+        optional = {"blocks", "copies", "unroll", "pixels", "filters", "rows", "prefetch", "dtype"}
         fields = {
             name: value
             for name, value in asdict(self).items()

@@ -24,15 +24,18 @@ from winogen_lab.loops.parameters import (
 )
 
 
-def strategies(target: Target) -> tuple[str, ...]:
+def strategies(target: Target, kernel: Pair = (1, 1)) -> tuple[str, ...]:
     """Return the micro-kernels that make sense on a target.
 
     Products by a lane of a register need such an instruction. Permuted copies are for vectors of
-    several blocks of 16 bytes on machines without one.
+    several blocks of 16 bytes on machines without one. Taps of a ``kernel`` that stay in registers
+    have to leave some.
 
     >>> from winogen.records import TARGETS
     >>> len(strategies(TARGETS["neon"])), len(strategies(TARGETS["avx2"]))
-    (14, 9)
+    (16, 11)
+    >>> {*strategies(TARGETS["avx2"])} - {*strategies(TARGETS["avx2"], (5, 5))}
+    {'filters-c-window'}
     """
     return tuple(
         name
@@ -41,6 +44,7 @@ def strategies(target: Target) -> tuple[str, ...]:
             "lane": target.by_lane,
             "permuted": target.vector_bytes > 16 and not target.by_lane,
         }.get(kind.meet, True)
+        and (not kind.resident or fits(name, 1, 1, 1, target.registers, kernel=kernel))
     )
 
 
@@ -76,16 +80,25 @@ def output_layouts(strategy: str) -> tuple[str, ...]:
     return tuple("".join(order) for order in permutations("MHW") if order[-1] in last)
 
 
-def copies(problem: LoopProblem, image: str) -> tuple[str, ...]:
-    """Return how inputs may be read: where they lie only if they lie as they are read, and only
-    beside a padding of zeros.
+def copies(problem: LoopProblem, image: str, strategy: str) -> tuple[str, ...]:
+    """Return how inputs may be read: where they lie only if they lie as they are read, only beside
+    a padding of zeros, and only by micro-kernels that see one row of them.
     """
-    in_place = image == problem.image_layout
+    in_place = image == problem.image_layout and "Y" not in STRATEGIES[strategy].resident
     plain = problem.padding_mode == "zeros" or not problem.is_padded
     return COPIES if in_place and plain else COPIES[1:]
 
 
-def fits(strategy: str, pixels: int, filters: int, lanes: int, registers: int) -> bool:
+def rows(problem: LoopProblem, strategy: str, copied: str) -> tuple[int, ...]:
+    """Return how many rows of outputs a register block may have: several where filters fill the
+    lanes, inputs lie in all lanes of a register, and a copy has the rows below them.
+    """
+    several = STRATEGIES[strategy].has_rows and copied == "explicit"
+    return tuple(range(1, problem.extent("H") + 1)) if several else (1,)
+
+
+def fits(strategy: str, pixels: int, filters: int, lanes: int, registers: int, rows: int = 1,
+         kernel: Pair = (1, 1)) -> bool:  # fmt: skip
     """Whether a register block fits into the registers.
 
     >>> fits("filters-c", 14, 2, 16, 32), fits("filters-c", 15, 2, 16, 32)
@@ -93,17 +106,18 @@ def fits(strategy: str, pixels: int, filters: int, lanes: int, registers: int) -
     """
     kind = STRATEGIES[strategy]
     paired = kind.along != "WC" or pixels % max(1, lanes // 2) == 0
-    return paired and kind.registers(pixels, filters, lanes) <= registers
+    return paired and kind.registers(pixels, filters, lanes, rows, kernel) <= registers
 
 
-def register_blocks(strategy: str, lanes: int, registers: int) -> tuple[Pair, ...]:
-    """Return all register blocks (pixels, filters) that fit."""
+def register_blocks(strategy: str, lanes: int, registers: int, rows: int = 1,
+                    kernel: Pair = (1, 1)) -> tuple[Pair, ...]:  # fmt: skip
+    """Return all register blocks (pixels, filters) of so many rows that fit."""
     most = range(1, registers)
     return tuple(
         (pixels, filters)
         for pixels in most
         for filters in most
-        if fits(strategy, pixels, filters, lanes, registers)
+        if fits(strategy, pixels, filters, lanes, registers, rows, kernel)
     )
 
 
@@ -120,7 +134,7 @@ def loops(strategy: str, blocked: Sequence[str]) -> tuple[str, ...]:
     """
     names = []
     for dim in DIMS:
-        own = dim in STRATEGIES[strategy].loops
+        own = dim in STRATEGIES[strategy].own
         if dim in blocked:
             names += [f"{dim}.o"] if own else [f"{dim}.o", f"{dim}.i"]
         elif not own:
@@ -190,25 +204,33 @@ def flaws(problem: LoopProblem, nest: Parameters, target: Target) -> list[str]:
     names = loops(name, blocked)
     wrong = []
     for what, value, allowed in (
-        ("strategy", name, strategies(target)),
+        ("strategy", name, strategies(target, problem.kernel)),
         ("image", nest.image, image_layouts(problem, name)),
         ("kernel", nest.kernel, kernel_layouts(name)),
         ("output", nest.output, output_layouts(name)),
-        ("copies", nest.copies, copies(problem, nest.image)),
+        ("copies", nest.copies, copies(problem, nest.image, name)),
         ("dtype", nest.dtype, (problem.dtype,)),
     ):
         if value not in allowed:
             wrong.append(f"{what}: got {value!r}; allowed: {', '.join(allowed)}")
-    for what, count in (("pixels", nest.pixels), ("filters", nest.filters)):
+    for what in ("pixels", "filters", "rows"):
+        count = getattr(nest, what)
         if not isinstance(count, int) or count < 1:
             return [*wrong, f"{what}: got {count!r}; allowed: a positive int"]
-    if not fits(name, nest.pixels, nest.filters, lanes, target.registers):
+    most = rows(problem, name, nest.copies)[-1]
+    if nest.rows > most:
+        wrong.append(f"rows: got {nest.rows}; allowed: at most {most} of {name}, {nest.copies}")
+    block = nest.pixels, nest.filters
+    if not fits(name, *block, lanes, target.registers, nest.rows, problem.kernel):
+        several = f" of {nest.rows} rows" if nest.rows > 1 else ""
         wrong.append(
-            f"pixels: got {nest.pixels} x {nest.filters} filters; allowed: a register block of "
-            f"{name} within {target.registers} registers"
+            f"pixels: got {nest.pixels} x {nest.filters} filters{several}; allowed: a register "
+            f"block of {name} within {target.registers} registers"
         )
     for dim, size in nest.blocks:
         step = nest.step(dim, lanes) if dim in DIMS else 1
+        if dim in nest.kind.resident:
+            step = problem.extent(dim)
         if dim not in DIMS or size < 1 or size % step or size >= problem.extent(dim):
             wrong.append(
                 f"blocks: got {size} of {dim}; allowed: multiples of {step} below "

@@ -43,7 +43,8 @@ def temporaries(layers: Iterable[BenchLayer], layout: str, target: Target) -> It
     """Yield the bytes of each layer."""
     for layer in layers:
         problem = problem_of_layer(layer, layout, target)
-        nests = (usual(problem, target, name) for name in strategies(target))
+        names = strategies(target, problem.kernel)
+        nests = (usual(problem, target, name) for name in names)
         all_ = [nest_bytes(problem, nest, target) for nest in nests]
         yield Temporaries(
             layer.name,
@@ -75,4 +76,4 @@ def bare(problem: LoopProblem, target: Target) -> Parameters:
     """Return a nest that copies nothing and keeps no sums."""
     name = "outer-yxc" if problem.layout == "NCHW" else "filters-yxc"
     return replace(usual(problem, target, name), image=problem.image_layout, copies="implicit",
-                   blocks=(), order=("M", "H", "W"))  # fmt: skip
+                   rows=1, blocks=(), order=("M", "H", "W"))  # fmt: skip

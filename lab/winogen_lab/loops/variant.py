@@ -58,7 +58,9 @@ class Loops(Variant):
         problem, nest = self.compiled(work)
         if work.parameters is None:
             yield nest
-        blocks_ = register_blocks(nest.strategy, work.lanes, work.target.registers)
+        blocks_ = register_blocks(
+            nest.strategy, work.lanes, work.target.registers, nest.rows, problem.kernel
+        )
         for pixels, filters in sorted(blocks_, key=lambda block: -block[0] * block[1]):
             other = replace(nest, pixels=pixels, filters=filters)
             if other != nest and not flaws(problem, other, work.target):
@@ -94,7 +96,7 @@ class Loops(Variant):
         runs = prod(blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW")
         depth = round_up(work.channels, nest.step("C", lanes)) * work.taps
         product = PanelProduct(
-            (Panel(nest.pixels, nest.filters, runs),),
+            (Panel(nest.rows * nest.pixels, nest.filters, runs),),
             depth / lanes if kind.meet == "dot" else depth,
         )
         whole = replace(work, block=work.out, images=1)

@@ -67,8 +67,10 @@ def draw(rng: Random, problem, strategy, target, blocked=0.3):
     """A legal nest of a micro-kernel, drawn choice by choice; ``blocked``: how many dims are."""
     lanes = target.lanes(problem.dtype)
     image = rng.choice(rules.image_layouts(problem, strategy))
-    small = [block for block in rules.register_blocks(strategy, lanes, target.registers)
-             if max(block) <= 4]  # fmt: skip
+    copies = rng.choice(rules.copies(problem, image, strategy))
+    rows = rng.choice(rules.rows(problem, strategy, copies)[:3])
+    small = [block for block in rules.register_blocks(strategy, lanes, target.registers, rows,
+             problem.kernel) if max(block) <= 4]  # fmt: skip
     pixels, filters = rng.choice(small)
     nest = Parameters(
         strategy,
@@ -76,12 +78,13 @@ def draw(rng: Random, problem, strategy, target, blocked=0.3):
         rng.choice(rules.kernel_layouts(strategy)),
         rng.choice(rules.output_layouts(strategy)),
         (),
-        copies=rng.choice(rules.copies(problem, image)),
+        copies=copies,
         pixels=pixels,
         filters=filters,
+        rows=rows,
     )
     blocks = []
-    for dim in DIMS:
+    for dim in [dim for dim in DIMS if dim not in nest.kind.resident]:
         sizes = rules.block_sizes(problem, nest.step(dim, lanes), dim)
         if sizes and rng.random() < blocked:
             blocks.append((dim, rng.choice(sizes)))
@@ -99,12 +102,12 @@ def simple_orders(problem, strategy):
     """Every order of the loops without blocks, as nests that are alike otherwise."""
     target = target_of(strategy)
     lanes = target.lanes(problem.dtype)
-    small = [block for block in rules.register_blocks(strategy, lanes, target.registers)
-             if max(block) <= 2]  # fmt: skip
+    small = [block for block in rules.register_blocks(strategy, lanes, target.registers, 1,
+             problem.kernel) if max(block) <= 2]  # fmt: skip
     image = rules.image_layouts(problem, strategy)
     image = problem.image_layout if problem.image_layout in image else image[0]
     for place, order in enumerate(rules.orders(rules.loops(strategy, ()))):
-        ways = rules.copies(problem, image)
+        ways = rules.copies(problem, image, strategy)
         outputs = rules.output_layouts(strategy)
         kernels = rules.kernel_layouts(strategy)
         yield Parameters(

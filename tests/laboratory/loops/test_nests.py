@@ -1,15 +1,27 @@
 """Nests of every kind compute what they should: integers, run by the interpreter."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 from laboratory.loops.interpret import convolve, source_index, unscrambled
-from laboratory.loops.samples import LAYERS, PADDED, data, draw, problem, simple_orders, target_of
+from laboratory.loops.samples import (
+    BY_LANE,
+    LAYERS,
+    PADDED,
+    data,
+    draw,
+    problem,
+    simple_orders,
+    target_of,
+)
 
 from winogen.records import TARGETS
 from winogen_lab.loops.build import build
 from winogen_lab.loops.parameters import STRATEGIES, Parameters
+from winogen_lab.loops.rules import block_sizes
+from winogen_lab.loops.usual import usual, usual_order
 
 LAYOUTS = ("NCHW", "NHWC")
 
@@ -61,9 +73,24 @@ def test_orders_are_exact(strategy, layout):
 def test_all_orders_are_exact(strategy, layout):
     layer = dict(PADDED, channels=3, filters=5, size=(4, 7))
     nests = list(simple_orders(problem(layout, layer), strategy))
-    assert len(nests) == (6 if "yxc" in strategy else 120)
+    assert len(nests) == (6 if STRATEGIES[strategy].own >= {*"YXC"} else 120)
     for nest in nests:
         check(layout, layer, nest, target_of(strategy))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("strategy", ("filters-yxc", "filters-yc-row", "filters-c-window"))
+def test_register_blocks_of_rows_are_exact(strategy, layer):
+    """Of two and three rows, the last ones cut short; with the loop over rows in blocks, too."""
+    rng, target = Random(strategy), BY_LANE
+    one = problem("NHWC", layer)
+    for rows in (2, 3):
+        nest = replace(usual(one, target, strategy), copies="explicit", rows=rows, pixels=2,
+                       filters=1, blocks=(), order=usual_order(strategy, ()))  # fmt: skip
+        check("NHWC", layer, nest, target)
+        block = rng.choice(block_sizes(one, rows, "H"))
+        nest = replace(nest, blocks=(("H", block),), order=usual_order(strategy, ("H",)))
+        check("NHWC", layer, nest, target)
 
 
 @pytest.mark.thorough

@@ -63,6 +63,8 @@ def test_legal_orders_are_those_of_all_that_keep_the_rules(strategy):
     ("dtype", "float64", "dtype: got 'float64'"),
     ("pixels", 0, "pixels: got 0"),
     ("pixels", 40, "pixels: got 40 x 1 filters"),
+    ("rows", 0, "rows: got 0"),
+    ("rows", 2, "rows: got 2; allowed: at most 1 of filters-yxc, implicit"),
     ("blocks", (("H", 6),), "blocks: got 6 of H"),
     ("blocks", (("W", 4),), "blocks: got 4 of W; allowed: multiples of 3"),
     ("order", ("H.i", "H.o", "M", "W"), "order: got H.i, H.o, M, W"),
@@ -84,9 +86,11 @@ def test_inputs_are_read_in_place_only_beside_zeros():
     zeros = LoopProblem.of("NHWC", 3, 4, (5, 5), (3, 3), padding=(1, 1, 1, 1))
     mirror = replace(zeros, padding_mode="reflect")
     bare = LoopProblem.of("NHWC", 3, 4, (5, 5), (3, 3), padding_mode="reflect")
-    assert rules.copies(zeros, "HWC") == ("implicit", "explicit")
-    assert rules.copies(zeros, "CHW") == rules.copies(mirror, "HWC") == ("explicit",)
-    assert rules.copies(bare, "HWC") == ("implicit", "explicit")
+    assert rules.copies(zeros, "HWC", "filters-c") == ("implicit", "explicit")
+    assert rules.copies(zeros, "CHW", "filters-c") == ("explicit",)
+    assert rules.copies(mirror, "HWC", "filters-c") == ("explicit",)
+    assert rules.copies(zeros, "HWC", "filters-c-window") == ("explicit",)
+    assert rules.copies(bare, "HWC", "filters-c") == ("implicit", "explicit")
 
 
 def test_blocks_of_pixels_are_for_kernels_one_tap_wide():
