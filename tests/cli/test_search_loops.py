@@ -12,6 +12,7 @@ FEW = (
     *(text for dim in "MHWCYX" for text in ("--range", f"unroll_{dim}=1")),
     *("--range", "strategy=filters-c", "--range", "prefetch=", "--range", "pixels=2,3"),
     *("--range", "filters=1", "--range", "kernel=YXCM", "--range", "copies=explicit"),
+    *("--range", "rows=1"),
 )
 
 
