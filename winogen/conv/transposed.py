@@ -171,7 +171,7 @@ class TransposedConvolution(WeightedFloats):
 
     def __init__(self, weight: Array, bias: Array | None, asked: Options, more: IntOrInts):
         layout_of(asked, self.rank)
-        w, b = parameters(weight, bias, _filters(weight, asked))
+        w, b = parameters(weight, bias, filters_of(weight, asked))
         self._layer = TransposedLayer.of(w.shape, arguments.dtype_name(w.dtype), asked, more)
         self._dtype = w.dtype
         groups = self._layer.sample.groups
@@ -317,8 +317,8 @@ def _at(planar: bool, places: Sequence[slice]) -> tuple[Any, ...]:
     return (..., *places) if planar else (..., *places, slice(None))
 
 
-def _filters(weight: Any, asked: Options) -> int | None:
-    """How many filters weights (C, M/groups, ...) have; None where that is not known yet."""
+def filters_of(weight: Any, asked: Options) -> int | None:
+    """Return how many filters weights (C, M/groups, ...) have; None where that is not known yet."""
     w = arguments.layer_array("weight", weight)
     if w.ndim < 3:
         return None

@@ -1,7 +1,8 @@
 """Convolution on devices of OpenCL: graphics processors, and all else that has a driver for it.
 
-`Conv2d` is for many calls with the same weights. It takes the options of `winogen.Conv2d` as far as
-they mean something there. The extra `opencl` brings the package pyopencl.
+`Conv2d` and `ConvTranspose2d` are for many calls with the same weights. They take the options of
+`winogen.Conv2d` and `winogen.ConvTranspose2d` as far as they mean something there. The extra
+`opencl` brings the package pyopencl.
 """
 
 from typing import TYPE_CHECKING
@@ -12,13 +13,15 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.opencl.devices import DeviceInfo as DeviceInfo
     from winogen.opencl.layer import Conv2d as Conv2d
     from winogen.opencl.plan import DevicePlan as DevicePlan
+    from winogen.opencl.transposed import ConvTranspose2d as ConvTranspose2d
 
 _PUBLIC = {
     "Conv2d": "winogen.opencl.layer",
+    "ConvTranspose2d": "winogen.opencl.transposed",
     "DeviceInfo": "winogen.opencl.devices",
     "DevicePlan": "winogen.opencl.plan",
 }
-__all__ = ["Conv2d", "DeviceInfo", "DevicePlan"]
+__all__ = ["Conv2d", "ConvTranspose2d", "DeviceInfo", "DevicePlan"]
 
 if not TYPE_CHECKING:  # who checks types would let any name pass
     __getattr__ = attribute_of(__name__, _PUBLIC)

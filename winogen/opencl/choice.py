@@ -29,6 +29,7 @@ from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
+from winogen.opencl.stores import phase_filters
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.usual import usual
 from winogen.opencl.winograd import arrays_of, mcmr_work
@@ -343,7 +344,7 @@ def _cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
 def _fused_cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
     """Yield ways to compute all in one kernel, where a group has room for the tiles."""
     layer = tiles.problem.layer
-    filters = layer.filters // layer.groups
+    filters = phase_filters(tiles.problem)
     lanes = 1 if layer.planar else _vector(device, filters)
     while filters % lanes:
         lanes //= 2

@@ -11,6 +11,7 @@ from winogen.kernels.work import round_up
 from winogen.opencl.counting import KernelDemand
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.product import ProductBlock
+from winogen.opencl.stores import phase_filters, stored
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.transforming import spread
 
@@ -120,9 +121,12 @@ def demands(tiles: TileGrid, parameters: Parameters, device: DeviceInfo) -> list
     problem, layer, planar = tiles.problem, tiles.problem.layer, tiles.problem.layer.planar
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
     buffers, vector = Buffers.of(tiles, parameters), device.vector
-    in_lanes, out_lanes = (lanes_of(parameters, planar, count) for count in (channels, filters))
+    in_lanes, out_lanes = (
+        lanes_of(parameters, planar, count) for count in (channels, phase_filters(problem))
+    )
     input_bytes, output_bytes = (
-        layer.itemsize * _numbers(shape) for shape in (problem.input_shape, problem.output_shape)
+        layer.itemsize * _numbers(shape)
+        for shape in (problem.input_shape, stored(problem).output_shape)
     )
     gather = round_up(in_lanes, vector) * _gathered(tiles.height, tiles.width)
     scatter = round_up(out_lanes, vector) * _scattered(tiles.height, tiles.width)

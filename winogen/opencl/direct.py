@@ -29,8 +29,10 @@ from winogen.opencl.constraints import Collector
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.lets import Lets, chosen
-from winogen.opencl.maps import IndexView
+from winogen.opencl.maps import IndexView, ReadPlace
+from winogen.opencl.operations import YES
 from winogen.opencl.scheme import DirectPoint, Scheme, numbers, scheme
+from winogen.opencl.stores import output_view, stored
 from winogen.opencl.windows import WindowSums
 
 GROUP = 64  # items of a work-group of kernels that move numbers
@@ -57,7 +59,7 @@ def direct_work(
     weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
     packed = DeviceArray("packed", plan.taps.sizes, "float32", "packed")
     source = DeviceArray("input", problem.input_shape, layer.dtype, "input")
-    output = DeviceArray("output", problem.output_shape, layer.dtype, "output")
+    output = DeviceArray("output", stored(problem).output_shape, layer.dtype, "output")
     finish = DeviceEpilogue(problem, bias)
     pack = moved(
         "pack_weights", "Weights with channels last, and zeros behind them.", plan.taps,
@@ -91,6 +93,8 @@ def direct_bytes(work: DeviceWork) -> dict[str, int]:
 
 # Statements and a value, from the indices of an element and the block that they stand in.
 _Value = Callable[[Lets, Sequence[Expr], Expr], tuple[list[Statement], Expr]]
+# Where an element goes, from its indices.
+_Into = Callable[[Lets, Sequence[Expr]], ReadPlace]
 
 
 def elementwise(
@@ -101,11 +105,12 @@ def elementwise(
     axes: tuple[tuple[str, int], ...],
     value: _Value,
     device: DeviceInfo,
+    into: _Into | None = None,
 ) -> DeviceKernel:
     """Return a kernel with an item for each number of an array, which is of these axes.
 
     ``value`` gets their indices, and where the number lies. The first axis is along the second one
-    of the items.
+    of the items. ``into``: of an array that has them elsewhere, or not at all.
     """
     lets = Lets()
     (lead, leads), *others = axes
@@ -116,9 +121,14 @@ def elementwise(
     first = lets.let(lead, Id("global", 1), leads)
     begin, lets = lets.statements, lets.inner()
     indices = lets.digits(at, sizes, tuple(names))
-    place = first * count + at
+    place: Expr = first * count + at
+    inside: Expr = YES
+    if into is not None:
+        found = into(lets, [first, *indices])
+        place, inside = lets.let("place", found.index, 1 << 30), found.inside
     before, what = value(lets, [first, *indices], place)
-    body = [*lets.statements, *before, Store(target.name, place, what)]
+    store: list[Statement] = [*before, Store(target.name, place, what)]
+    body = [*lets.statements, *(store if inside == YES else [If(inside, tuple(store))])]
     if count % group:
         body = [If(at < count, tuple(body))]
     items = -(-count // group) * group
@@ -171,6 +181,7 @@ def _added(
     planar = is_last and problem.layer.planar
     size = plane_of(problem.output_size) if is_last else plan.sums.sizes[1:3]
     chunks = chosen(plan.chunks)
+    into = _interleaved(problem) if is_last else None
 
     def value(lets: Lets, indices: Sequence[Expr], place: Expr) -> tuple[list[Statement], Expr]:
         image, row, column, filter = _channels_last(indices, planar)
@@ -189,7 +200,7 @@ def _added(
     return elementwise(
         "add_chunks", f"Adds the sums of {chunks} chunks.",
         (partial, *(finish.arrays if is_last else ())), target,
-        tuple(_output_axes(problem, size, planar)), value, device,
+        tuple(_output_axes(problem, size, planar)), value, device, into,
     )  # fmt: skip
 
 
@@ -214,7 +225,20 @@ def _cropped(
     return elementwise(
         "crop_output", "Leaves out the sums that are no outputs.", (sums, *finish.arrays), output,
         tuple(_output_axes(problem, (height, width), planar)), value, device,
+        _interleaved(problem),
     )  # fmt: skip
+
+
+def _interleaved(problem: Problem) -> _Into | None:
+    """Where phases are stored; None: outputs lie where they are counted."""
+    if problem.spread is None:
+        return None
+
+    def into(lets: Lets, indices: Sequence[Expr]) -> ReadPlace:
+        at = _channels_last(indices, problem.layer.planar)
+        return output_view(problem).at(*at, bounds=lets.bounds)
+
+    return into
 
 
 def _channels_last(indices: Sequence[Expr], planar: bool) -> list[Expr]:

@@ -20,6 +20,7 @@ from winogen.codegen.devices.expressions import (
 )
 from winogen.codegen.devices.statements import DeviceArray, Let, Statement
 from winogen.conv.problem import Problem
+from winogen.opencl.stores import filter_stored, stored
 from winogen.records import ACTIVATIONS
 
 
@@ -67,8 +68,9 @@ class DeviceEpilogue:
     @property
     def arrays(self) -> tuple[DeviceArray, ...]:
         """What it reads: bias, slopes, add, add_after, as far as the problem has them."""
-        problem, layer = self.problem, self.problem.layer
-        filters, output, dtype = (layer.filters,), problem.output_shape, layer.dtype
+        problem, target = self.problem, stored(self.problem)
+        filters, output = (target.layer.filters,), target.output_shape
+        dtype = problem.layer.dtype
         arrays = []
         if self.bias:
             arrays.append(DeviceArray("bias", filters, "float32", "bias"))
@@ -85,11 +87,12 @@ class DeviceEpilogue:
     ) -> tuple[list[Statement], Expr]:
         """Return what computes the outputs from their sums, and the expression of them.
 
-        ``filter``: of the first lane, counted over all groups. ``index``: where the outputs lie,
-        see `Store`. ``prefix`` begins the names that it defines. ``aligned``: whether filter and
-        index are multiples of the lanes.
+        ``filter``: of the first lane, counted over all groups and their phases. ``index``: where
+        the outputs lie, see `Store`. ``prefix`` begins the names that it defines. ``aligned``:
+        whether filter and index are multiples of the lanes.
         """
         lanes, epilogue = sums.lanes, self.problem.epilogue
+        filter = filter_stored(self.problem, filter)
         statements: list[Statement] = []
 
         def named(suffix: str, value: Expr) -> Expr:

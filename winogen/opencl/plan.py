@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Problem
+from winogen.conv.transposed_problem import TransposedProblem
 from winogen.opencl.choice import DeviceCandidate
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.running import CompiledWork
@@ -24,6 +25,7 @@ class Launch(NamedTuple):
 class DevicePlan:
     """How one problem is computed on a device; ``print(plan)`` shows it."""
 
+    operation: str  # "conv" or "conv_transpose"
     input_shape: tuple[int, ...]
     weight_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
@@ -31,6 +33,7 @@ class DevicePlan:
     layout: str
     algorithm: str  # what runs: "direct" or "mcmr", never "auto"
     tile: tuple[int, int] | None  # outputs of one Winograd tile, along each axis
+    taps: tuple[int, int]  # of what is computed: of a phase, if the layer is transposed
     points: tuple[tuple[str, ...] | None, ...] | None  # along each axis; None: no tiles
     moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
     parameters: dict[str, Any]  # how kernels are cut
@@ -51,25 +54,28 @@ class DevicePlan:
     @classmethod
     def of(
         cls,
+        asked: Problem | TransposedProblem,
         problem: Problem,
         ranked: list[DeviceCandidate],
         running: CompiledWork,
         device: DeviceInfo,
     ) -> DevicePlan:
-        """Return the plan of a problem whose kernels are compiled."""
+        """Return the plan of what is asked, by a problem whose kernels are compiled."""
         layer, best, work = problem.layer, ranked[0], running.work
         sets: dict[str, Any] = {"points": None, "moduli": None}
         if best.transforms is not None:
             sets = {name: tuple(getattr(t, name) or None for t in best.transforms) for name in sets}
         arrays = [one for one in work.arrays if one.role != "weights"]
         return cls(
-            input_shape=problem.input_shape,
-            weight_shape=layer.weight_shape,
-            output_shape=problem.output_shape,
+            operation="conv" if isinstance(asked, Problem) else "conv_transpose",
+            input_shape=asked.input_shape,
+            weight_shape=asked.layer.weight_shape,
+            output_shape=asked.output_shape,
             dtype=layer.dtype,
             layout=layer.layout,
             algorithm=best.algorithm,
             tile=best.tile,
+            taps=(layer.plane[0].kernel, layer.plane[1].kernel),
             **sets,
             parameters=asdict(best.parameters),
             measured=best.measured,
@@ -80,7 +86,7 @@ class DevicePlan:
             workspace_bytes=work.workspace_bytes,
             packed_weight_bytes=sum(one.nbytes for one in arrays if one.role == "packed"),
             multiplications=best.multiplications,
-            direct_multiplications=problem.direct_multiplications,
+            direct_multiplications=asked.direct_multiplications,
             predicted_error=best.error or 0.0,
             predictions=tuple(
                 Prediction(one.seconds, one.error or 0.0, one.algorithm, one.tile, one.tag)
@@ -114,13 +120,13 @@ class DevicePlan:
         rows += zip(("predicted", *[""] * len(self.predictions)), self._alternatives())
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        lines = [f"conv2d {self.dtype} {self.layout} on OpenCL: {head}"]
+        lines = [f"{self.operation}2d {self.dtype} {self.layout} on OpenCL: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
     def _named(self, algorithm: str, tile: tuple[int, ...] | None) -> str:
         if tile is None:
             return algorithm
-        taps = self.weight_shape[2:]
+        taps = self.taps
         return f"{algorithm} F({'x'.join(map(str, tile))},{'x'.join(map(str, taps))})"
 
     def _points(self) -> list[tuple[str, str]]:

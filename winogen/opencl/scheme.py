@@ -22,6 +22,7 @@ from winogen.errors import Unsupported
 from winogen.opencl.conditions import at_most
 from winogen.opencl.constraints import Collector
 from winogen.opencl.maps import IndexView, Zip
+from winogen.opencl.stores import Interleaving, image_view, output_view, stored
 from winogen.records import Axis
 
 
@@ -90,7 +91,7 @@ class Scheme:
     partial: IndexView  # N, G, tiles, windows, M/G, chunks: where sums of chunks go
     gathered: IndexView  # N, OH, OW, M, chunks: the same
     sums: IndexView  # N, OH, OW, M: the output with what is cropped
-    output: IndexView  # N, OH, OW, M: in the output's array
+    output: IndexView  # N, OH, OW, M: in the output's array, where phases may lie apart
     tiles: tuple[Expr, Expr]  # along height and width
     windows: tuple[Expr, Expr]  # of a tile
     chunks: Expr
@@ -113,7 +114,7 @@ def check_supported(problem: Problem) -> None:
         raise Unsupported(f"layout: got {layer.layout}; allowed on devices: layers of 1 or 2 axes")
     if layer.dtype not in ("float32", "float16"):
         raise Unsupported(f"dtype: got {layer.dtype}; allowed on devices: float32, float16")
-    if problem.spread is not None:
+    if not isinstance(problem.spread, Interleaving | None):
         raise Unsupported("input: got a phase of a transposed layer; allowed: ordinary layers")
 
 
@@ -182,7 +183,6 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     # N, tiles and windows along the height, along the width, groups, filters, chunks
     gathered = by_axes.transpose(0, 2, 4, 3, 5, 1, 6, 7).join(1).join(2).join(3)
     computed = gathered.lengths[1:3]
-    height, width = plane_of(problem.output_size)
     extra = p["extra_height"] + p["extra_width"]
     collector.ask(at_most(p["crop"], extra, "there is something to crop"))
     sums = IndexView.of("sums", problem.batch, *computed, layer.filters)
@@ -197,7 +197,6 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     for name, count in _given(problem).items():
         collector.buffer(name, Number(count), 1, itemsize)
     collector.all_fit()
-    output = IndexView.of("output", *_image_shape(problem, layer.filters, (height, width)))
     return Scheme(
         image=image,
         padded=padded,
@@ -207,7 +206,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
         partial=partial,
         gathered=gathered,
         sums=sums,
-        output=_channels_last(problem, output),
+        output=output_view(problem),
         tiles=tiles,
         windows=windows,
         chunks=chunks,
@@ -219,27 +218,13 @@ def _kernel(problem: Problem) -> tuple[int, int]:
     return height.kernel, width.kernel
 
 
-def _image_shape(problem: Problem, channels: int, size: tuple[int, int]) -> tuple[int, ...]:
-    """The shape of an array of images in the layer's layout."""
-    if problem.layer.planar:
-        return (problem.batch, channels, *size)
-    return (problem.batch, *size, channels)
-
-
-def _channels_last(problem: Problem, view: IndexView) -> IndexView:
-    return view.transpose(0, 2, 3, 1) if problem.layer.planar else view
-
-
 def _image(problem: Problem, p: Mapping[str, Expr]) -> IndexView:
     """The padded input as N, height, width, groups, channels: from the input's array."""
     layer = problem.layer
     channels = layer.channels // layer.groups
     rest = expr(channels) % p["vector"]
     size = plane_of(problem.size)
-    view = _channels_last(
-        problem, IndexView.of("input", *_image_shape(problem, layer.channels, size))
-    )
-    view = view.split(3, channels)
+    view = image_view("input", problem, layer.channels, size).split(3, channels)
     outputs = plane_of(problem.output_size)
     for at, (axis, length, count, name) in enumerate(
         zip(layer.plane, size, outputs, ("extra_height", "extra_width")), 1
@@ -285,7 +270,7 @@ def _numbers(view: IndexView) -> Expr:
 def _given(problem: Problem) -> dict[str, int]:
     """Numbers of the arrays that a call brings."""
     layer = problem.layer
-    count = prod(problem.output_shape)
+    count = prod(stored(problem).output_shape)
     given = {
         "input": prod(problem.input_shape),
         "weights": prod(layer.weight_shape),

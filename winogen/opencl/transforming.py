@@ -35,6 +35,9 @@ from winogen.codegen.devices.statements import (
 from winogen.codegen.transform import Transform as Algorithm
 from winogen.kernels.work import round_up
 from winogen.opencl.epilogue import DeviceEpilogue
+from winogen.opencl.indices import Bounds
+from winogen.opencl.maps import ReadPlace
+from winogen.opencl.stores import output_view
 from winogen.opencl.tiles import TileGrid, both, index
 
 
@@ -251,11 +254,12 @@ class Scatter:
             begin += placed
             y = Let(f"y{end}", row + i * rows.axis.dilation)
             x = Let(f"x{end}", col + k * cols.axis.dilation)
-            at = Let(f"at{end}", self._at(image, y.read, x.read, filter))
+            place = self._place(image, y.read, x.read, filter)
+            at = Let(f"at{end}", place.index)
             sums: Expr = Lane(outputs[k], lane) if apart > 1 else outputs[k]
             finished, value = self.finish(sums, filter, at.read)
             exists = [tile + lane < tiles.count] if apart > 1 and tiles.count % apart else []
-            inside = both(*exists, y.read < rows.outputs, x.read < cols.outputs)
+            inside = both(*exists, y.read < rows.outputs, x.read < cols.outputs, place.inside)
             in_rows.append(y)
             stores += [x, If(inside, (at, *finished, Store(self.output.name, at.read, value)))]
         return [
@@ -272,12 +276,18 @@ class Scatter:
             ),
         ]
 
-    def _at(self, image: Expr, row: Expr, col: Expr, filter: Expr) -> Expr:
-        problem = self.tiles.problem
+    def _place(self, image: Expr, row: Expr, col: Expr, filter: Expr) -> ReadPlace:
+        problem, layer = self.tiles.problem, self.tiles.problem.layer
+        if problem.spread is not None:
+            own = layer.filters // layer.groups
+            bounds = Bounds({Name("filter"): own, Id("global", 2): layer.groups})
+            return output_view(problem).at(image, row, col, filter, bounds=bounds)
         (height, width), filters = problem.output_size, problem.layer.filters
         if problem.layer.planar:
-            return index((problem.batch, filters, height, width), image, filter, row, col)
-        return index((problem.batch, height, width, filters), image, row, col, filter)
+            at = index((problem.batch, filters, height, width), image, filter, row, col)
+        else:
+            at = index((problem.batch, height, width, filters), image, row, col, filter)
+        return ReadPlace(self.output.name, at)
 
 
 def transform_input(gather: Gather, transformed: DeviceArray, items: int) -> DeviceKernel:

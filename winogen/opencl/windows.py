@@ -216,10 +216,11 @@ class WindowSums:
         for k in range(self.point.filters):
             place = view.at(self.image, y, x, filters + k, bounds=bounds)
             value = self._all_lanes(k, s)
+            store: list[Statement] = []
             if is_last:
-                before, value = self.finish(value, filters + k, place.index, f"f{k}_{s}")
-                stores += before
-            stores.append(Store(view.array, place.index, value))
+                store, value = self.finish(value, filters + k, place.index, f"f{k}_{s}")
+            store.append(Store(view.array, place.index, value))
+            stores += store if place.inside == YES else [If(place.inside, tuple(store))]
         if not is_last:
             return stores
         exists: Expr = Number(1)

@@ -24,6 +24,7 @@ from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.filters import transformed
 from winogen.opencl.fused import convolve_tiles
 from winogen.opencl.product import multiply
+from winogen.opencl.stores import phase_filters, stored
 from winogen.opencl.tiles import TileGrid, both, index
 from winogen.opencl.transforming import (
     Gather,
@@ -51,10 +52,12 @@ def mcmr_work(
     tiles = TileGrid(problem, *transforms)
     layer, planar = problem.layer, problem.layer.planar
     groups, block = layer.groups, parameters.block(planar)
-    channels, filters = layer.channels // groups, layer.filters // groups
+    channels = layer.channels // groups
     buffers = Buffers.of(tiles, parameters)
     input_, output = arrays_of(problem)
-    in_lanes, out_lanes = (lanes_of(parameters, planar, count) for count in (channels, filters))
+    in_lanes, out_lanes = (
+        lanes_of(parameters, planar, count) for count in (channels, phase_filters(problem))
+    )
     gather = Gather(tiles, input_, in_lanes, planar and in_lanes > 1)
     finish = DeviceEpilogue(problem, bias, filters_in_lanes=not planar)
     scatter = Scatter(tiles, output, finish, out_lanes, planar and out_lanes > 1)
@@ -82,7 +85,7 @@ def arrays_of(problem: Problem) -> tuple[DeviceArray, DeviceArray]:
     dtype = problem.layer.dtype
     return (
         DeviceArray("input", problem.input_shape, dtype, "input"),
-        DeviceArray("output", problem.output_shape, dtype, "output"),
+        DeviceArray("output", stored(problem).output_shape, dtype, "output"),
     )
 
 

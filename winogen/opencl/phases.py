@@ -1,0 +1,121 @@
+"""Transposed layers on devices, as one convolution whose filters are those of all phases.
+
+Along an axis, tap k of input i adds to output s*i + d*k - p. With g = gcd(s, d), taps k, k + s/g,
+k + 2s/g, ... meet inputs that are d/g apart: a convolution of stride 1, whose pixel q is output
+s*q + d*k - p. There are s/g such phases, by their first tap k. They see the same inputs, and
+between two of their outputs lie g - 1 that see none. These are phases, too, with filters of zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+import numpy as np
+
+from winogen.conv.phases import joined_weight
+from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
+from winogen.opencl.stores import Interleaving
+from winogen.records import Axis
+
+
+@dataclass(frozen=True)
+class PhasesOnAxis:
+    """The phases of a transposed layer along one axis, as a convolution of stride 1.
+
+    >>> phases = PhasesOnAxis(taps=4, stride=2, dilation=1, padding=1)
+    >>> phases.axis(size=48, outputs=96), phases.crop, phases.pixels(96)
+    (Axis(kernel=2, stride=1, dilation=1, before=1, after=1), 1, 49)
+    """
+
+    taps: int  # of the layer
+    stride: int
+    dilation: int
+    padding: int  # before the first output
+
+    @property
+    def between(self) -> int:
+        """From one output that may see inputs to the next."""
+        return gcd(self.stride, self.dilation)
+
+    @property
+    def count(self) -> int:
+        """How many phases see inputs."""
+        return self.stride // self.between
+
+    @property
+    def first(self) -> int:
+        """The pixel q that is the first to have an output."""
+        reach = self.dilation * (self.count - 1) + self.between
+        return -((reach - 1 - self.padding) // self.stride)
+
+    @property
+    def crop(self) -> int:
+        """How many outputs of the first pixel lie before the first of the layer."""
+        return self.padding - self.stride * self.first
+
+    def pixels(self, outputs: int) -> int:
+        """How many pixels there are, for so many outputs of the layer."""
+        return (outputs - 1 + self.padding) // self.stride - self.first + 1
+
+    def axis(self, size: int, outputs: int) -> Axis:
+        """Return what the convolution does along the axis of an input.
+
+        Padding below zero: inputs that no output sees.
+        """
+        taps = -(-self.taps // self.count)
+        dilation = self.dilation // self.between if taps > 1 else 1
+        before = dilation * (taps - 1) - self.first
+        after = self.pixels(outputs) - 1 + dilation * (taps - 1) - before - size + 1
+        return Axis(taps, 1, dilation, before, after)
+
+
+def phases_of(layer: TransposedLayer) -> tuple[PhasesOnAxis, ...]:
+    """Return the phases of a layer along each axis."""
+    along = zip(layer.sample.kernel, layer.stride, layer.dilation, layer.ends)
+    return tuple(PhasesOnAxis(k, s, d, before) for k, s, d, (before, _) in along)
+
+
+def with_phases(layer: TransposedLayer) -> Layer:
+    """Return the convolution of all phases, without padding: what is asked of it is checked."""
+    axes = (replace(one.axis(1, 1), before=0, after=0) for one in phases_of(layer))
+    filters = layer.sample.filters * prod(layer.stride)
+    return replace(layer.sample, filters=filters, axes=tuple(axes))
+
+
+def phase_problem(asked: TransposedProblem) -> Problem:
+    """Return the convolution of all phases, which stores them where they lie."""
+    layer, phases = asked.layer, phases_of(asked.layer)
+    sizes = [*zip(phases, asked.size, asked.output_size)]
+    axes = tuple(one.axis(size, outputs) for one, size, outputs in sizes)
+    joint = replace(with_phases(layer), axes=axes)
+    pixels = tuple(one.pixels(outputs) for one, _, outputs in sizes)
+    seams = Seams(joint.channels, joint.filters)
+    problem = Problem(joint, asked.batch, asked.size, pixels, seams, asked.batched)
+    if max(layer.stride) == 1:
+        return problem  # of one phase
+    own = layer.sample.filters // layer.sample.groups
+    high, wide = phases
+    crop, apart = (high.crop, wide.crop), (high.dilation, wide.dilation)
+    spread = Interleaving(layer.stride, asked.output_size, own, own, crop, apart)
+    return replace(problem, spread=spread)
+
+
+def weight_of_phases(layer: TransposedLayer, weight: np.ndarray) -> np.ndarray:
+    """Return the filters of all phases, of weights (M, C/groups, KH, KW): group by group, those of
+    a phase of rows and one of columns together.
+    """
+    phases, groups = phases_of(layer), layer.sample.groups
+    seen = joined_weight(weight, [one.count for one in phases], groups)
+    _, channels, *taps = seen.shape
+    if max(one.between for one in phases) == 1:
+        return seen
+    high, wide = phases
+    own = weight.shape[0] // groups
+    made = np.zeros(
+        (groups, high.count, high.between, wide.count, wide.between, own, channels, *taps),
+        weight.dtype,
+    )
+    made[:, :, 0, :, 0] = seen.reshape(groups, high.count, wide.count, own, channels, *taps)
+    return made.reshape(-1, channels, *taps)
