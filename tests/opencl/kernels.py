@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -270,8 +271,8 @@ FUNCTIONS = {
 }
 
 
-def functions(lanes=1):
-    """All functions of reals, over numbers at which each is defined."""
+def functions(lanes=1, dtype="float32"):
+    """All functions of reals, over numbers of a type at which each is defined."""
     n = 64
     x = DeviceArray("x", (n * lanes,), "float32", "input")
     i = Let("i", Id("global", 0))
@@ -288,6 +289,7 @@ def functions(lanes=1):
     ]
     given = np.random.default_rng(7).normal(0, 3, n * lanes).astype("float32")
     given[:6] = 0, 1e-6, -1e-6, 0.3, -0.3, -9
+    given = given.astype(dtype).astype("float32")
     wide = given.astype("float64")
     wants = {
         f"{name}_of_x": function(abs(wide) if name == "log1p" else wide)
@@ -298,6 +300,23 @@ def functions(lanes=1):
         {"x": given},
         wants,
     )
+
+
+def rounded(lanes):
+    """Operations whose results float16 has to round, one by one."""
+    n = 16
+    x = DeviceArray("x", (n, lanes), "float16", "input")
+    y = DeviceArray("y", (n, lanes), "float16", "output")
+    place = Id("global", 0) * lanes
+    value = Let("value", Load("x", place, lanes, aligned=True))
+    thirds = value.read * Splat(Number(1 / 3), lanes) if lanes > 1 else value.read * (1 / 3)
+    again = Let("again", (thirds + value.read) - thirds)
+    store = Store("y", place, (again.read + 2048) - 2048, aligned=True)
+    given = np.random.default_rng(7).normal(0, 30, (n, lanes)).astype("float16")
+    third, far = np.float16(1 / 3), np.float16(2048)
+    want = ((given * third + given) - given * third + far) - far
+    one = kernel("round_each", (x,), (y,), n, 4, value, again, store)
+    return DeviceWork((), (one,)), {"x": given}, {"y": want}
 
 
 EXACT = {
@@ -311,3 +330,28 @@ EXACT = {
     "transforms": transforms,
 }
 WIDE = {"eight lanes": lambda: vectors(8), "sixteen lanes": lambda: vectors(16)}
+
+
+def _in_half(make):
+    """The same kernels, whose arithmetic is float16."""
+    work, given, wants = make()
+    return replace(work, arithmetic="float16"), given, wants
+
+
+# Integers stay exact in float16, too.
+HALF = {
+    **{name: (lambda make=make: _in_half(make)) for name, make in EXACT.items()},
+    "rounded numbers": lambda: _in_half(lambda: rounded(1)),
+    "rounded vectors": lambda: _in_half(lambda: rounded(4)),
+    "functions": lambda: _in_half(lambda: functions(1, "float16")),
+    "functions of vectors": lambda: _in_half(lambda: functions(4, "float16")),
+}
+
+
+def check_half(name, results, wants):
+    """Integers and sums are exact to the bit; functions are off by few units of float16."""
+    for array, want in wants.items():
+        if name.startswith("functions"):
+            np.testing.assert_allclose(results[array], want, rtol=2**-9, atol=2**-23)
+        else:
+            np.testing.assert_array_equal(results[array], want)

@@ -34,6 +34,12 @@ def test_functions(lanes, tmp_path):
         np.testing.assert_allclose(results[array], want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", kernels.HALF)
+def test_float16_arithmetic(name, tmp_path):
+    work, given, wants = kernels.HALF[name]()
+    kernels.check_half(name, twin.run(render(work, "c"), work, given, tmp_path), wants)
+
+
 def shift(size, aligned, lanes):
     """A kernel that reads from one on, of as many numbers as it writes."""
     x, y = (

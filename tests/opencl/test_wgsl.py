@@ -18,6 +18,14 @@ def test_kernels_are_exact(name):
         np.testing.assert_array_equal(results[array], want)
 
 
+@pytest.mark.parametrize("name", kernels.HALF)
+def test_float16_arithmetic(name):
+    if "shader-f16" not in webgpu.device().features:
+        pytest.skip("a device without float16 arithmetic: C has it, see test_c.py")
+    work, given, wants = kernels.HALF[name]()
+    kernels.check_half(name, webgpu.run(render(work, "wgsl"), work, given), wants)
+
+
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_functions(lanes):
     work, given, wants = kernels.functions(lanes)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-psabi")
+# Of float16, without instructions for it, too: each operation is rounded.
+HALF = ("-fexcess-precision=16",)
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _TYPES = {"float32": "float", "float16": "_Float16"}
 
@@ -61,6 +63,7 @@ def run(text, work, arrays, folder, cuda=False):
     (folder / source).write_text(text + main(work, cuda))
     here = Path(__file__).parent
     flags = ("-std=c++20", "-include", here / "cuda_on_cpu.h") if cuda else ("-std=gnu11",)
+    flags += HALF if work.arithmetic == "float16" else ()
     flags = (*flags, *WARNINGS, *("-Wno-unknown-pragmas",) * cuda, *CHECKS)
     command = (compiler, *flags, "-O1", "-g", source, "-lm", "-pthread")
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
