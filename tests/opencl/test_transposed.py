@@ -321,7 +321,7 @@ W = np.ones((4, 2, 3, 3), np.float32)
         ({"algorithm": "mcmr", "stride": 3}, Unsupported, "a kernel longer than the stride"),
         ({"groups": 3}, InvalidValue, "groups: got 3; allowed: a divisor of the 4 channels"),
         ({"padding": "same"}, InvalidValue, "padding: got 'same'; allowed: numbers"),
-        ({"layout": "NCDHW"}, InvalidValue, "layout: got 'NCDHW'"),
+        ({"layout": "NCW"}, InvalidValue, "layout: got 'NCW'"),
         ({"bias": np.ones(3, "f4")}, InvalidValue, "bias: got shape (3,)"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
 from winogen.conv.weighted import SHAPES_KEPT
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.opencl import running, wisdom
 from winogen.opencl.choice import ALGORITHMS, DeviceCandidate, choose
 from winogen.opencl.devices import DeviceInfo, context_of, platform
@@ -42,6 +43,18 @@ class BoundLayer(NamedTuple):
     workspace: dict[str, Any]
 
 
+def request_in_plane(layer: Layer, asked: Options) -> Request:
+    """Return what is asked of a layer, of its plane: signals are rows."""
+    request = Request.from_options(layer, asked)
+    if layer.rank > 1:
+        return request
+    return replace(
+        request,
+        tile=(1, *request.tile) if request.tile else (),
+        points=(None, *request.points) if request.points else (),
+    )
+
+
 class DeviceLayer:
     """The base of all layers on devices; each says what it computes, and how it is called."""
 
@@ -52,6 +65,11 @@ class DeviceLayer:
 
     def __init__(self, weight: Array, bias: Array | None, asked: Options, context: Any):
         """Check and keep all arguments; a subclass makes the rest of them."""
+        if asked.layout in arguments.LAYOUTS[3] or getattr(weight, "ndim", 0) == 5:
+            raise Unsupported(
+                "layout: got a layer of 3 axes; allowed on devices: 1 or 2, and winogen.Conv3d and "
+                "winogen.ConvTranspose3d for volumes, on the CPU"
+            )
         layout_of(asked, self.rank)
         arguments.choice("algorithm", asked.algorithm, ALGORITHMS)
         w, b = self._parameters(weight, bias, asked)

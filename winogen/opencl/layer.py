@@ -1,4 +1,4 @@
-"""`Conv2d` on a device of OpenCL: arrays of numpy or of pyopencl in and out."""
+"""`Conv2d` and `Conv1d` on a device of OpenCL: arrays of numpy or of pyopencl in and out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any, SupportsIndex
 
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Request
-from winogen.opencl.base import DeviceLayer
+from winogen.opencl.base import DeviceLayer, request_in_plane
 from winogen.opencl.plan import DevicePlan
+from winogen.opencl.stores import in_plane
 from winogen.typing import (
     Activation,
     Algorithm,
     Array,
     IntOrInts,
+    Layout1d,
     Layout2d,
     Moduli,
     Order,
@@ -27,20 +28,20 @@ from winogen.typing import (
 
 
 class DeviceConvolution(DeviceLayer):
-    """The base of `Conv2d`: all but the signature of its options."""
+    """The base of `Conv1d` and `Conv2d`: all but the signature of their options."""
 
     _layer: Layer
 
     def _make(self, shape: tuple[int, ...], dtype: str, asked: Options) -> None:
         self._layer = Layer.from_options(shape, dtype, asked)
-        self._request = Request.from_options(self._layer, asked)
+        self._request = request_in_plane(self._layer, asked)
 
     def _asked(self, dtype: str, shape: Any, output_size: Any) -> Problem:
         layer = self._layer
         return (layer if dtype == layer.dtype else replace(layer, dtype=dtype)).problem(shape)
 
     def _computed(self, asked: Problem) -> Problem:
-        return asked
+        return in_plane(asked)
 
     @property
     def _sample(self) -> Layer:
@@ -103,6 +104,47 @@ class Conv2d(DeviceConvolution):
         *,
         padding_mode: PaddingMode = "zeros",
         layout: Layout2d = "NCHW",
+        activation: Activation | None = None,
+        # end
+        # parameters: algorithm ... order
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Points | None = None,
+        moduli: Moduli | None = None,
+        order: Order | None = None,
+        # end
+        # parameters: workspace_limit tolerance
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+        context: Any = None,
+    ):
+        asked = Options(
+            stride=stride, padding=padding, dilation=dilation, groups=groups,
+            padding_mode=padding_mode, layout=layout, activation=activation, algorithm=algorithm,
+            tile=tile, points=points, moduli=moduli, order=order, workspace_limit=workspace_limit,
+            tolerance=tolerance, threads=1,
+        )  # fmt: skip
+        super().__init__(weight, bias, asked, context)
+
+
+class Conv1d(DeviceConvolution):
+    """The same of signals, which are planes of one row: see `Conv2d` and `winogen.Conv1d`."""
+
+    rank = 1
+
+    def __init__(
+        self,
+        weight: Array,
+        bias: Array | None = None,
+        # parameters of 1: stride ... activation
+        stride: IntOrInts = 1,
+        padding: Padding = 0,
+        dilation: IntOrInts = 1,
+        groups: SupportsIndex = 1,
+        *,
+        padding_mode: PaddingMode = "zeros",
+        layout: Layout1d = "NCW",
         activation: Activation | None = None,
         # end
         # parameters: algorithm ... order

@@ -14,9 +14,9 @@ from math import gcd, prod
 import numpy as np
 
 from winogen.conv.phases import joined_weight
-from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.problem import Layer, Problem, Seams, plane_of
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
-from winogen.opencl.stores import Interleaving
+from winogen.opencl.stores import Interleaving, in_plane
 from winogen.records import Axis
 
 
@@ -71,10 +71,14 @@ class PhasesOnAxis:
         return Axis(taps, 1, dilation, before, after)
 
 
-def phases_of(layer: TransposedLayer) -> tuple[PhasesOnAxis, ...]:
+def phases_of(layer: TransposedLayer) -> list[PhasesOnAxis]:
     """Return the phases of a layer along each axis."""
     along = zip(layer.sample.kernel, layer.stride, layer.dilation, layer.ends)
-    return tuple(PhasesOnAxis(k, s, d, before) for k, s, d, (before, _) in along)
+    return [PhasesOnAxis(k, s, d, before) for k, s, d, (before, _) in along]
+
+
+def _in_plane(phases: list[PhasesOnAxis]) -> tuple[PhasesOnAxis, PhasesOnAxis]:
+    return plane_of(phases, PhasesOnAxis(1, 1, 1, 0))
 
 
 def with_phases(layer: TransposedLayer) -> Layer:
@@ -85,28 +89,30 @@ def with_phases(layer: TransposedLayer) -> Layer:
 
 
 def phase_problem(asked: TransposedProblem) -> Problem:
-    """Return the convolution of all phases, which stores them where they lie."""
+    """Return the convolution of all phases of planes, which stores them where they lie."""
     layer, phases = asked.layer, phases_of(asked.layer)
     sizes = [*zip(phases, asked.size, asked.output_size)]
     axes = tuple(one.axis(size, outputs) for one, size, outputs in sizes)
     joint = replace(with_phases(layer), axes=axes)
     pixels = tuple(one.pixels(outputs) for one, _, outputs in sizes)
     seams = Seams(joint.channels, joint.filters)
-    problem = Problem(joint, asked.batch, asked.size, pixels, seams, asked.batched)
+    problem = in_plane(Problem(joint, asked.batch, asked.size, pixels, seams, asked.batched))
     if max(layer.stride) == 1:
         return problem  # of one phase
     own = layer.sample.filters // layer.sample.groups
-    high, wide = phases
+    high, wide = _in_plane(phases)
     crop, apart = (high.crop, wide.crop), (high.dilation, wide.dilation)
-    spread = Interleaving(layer.stride, asked.output_size, own, own, crop, apart)
+    step, whole = (high.stride, wide.stride), plane_of(asked.output_size)
+    spread = Interleaving(step, whole, own, own, crop, apart)
     return replace(problem, spread=spread)
 
 
 def weight_of_phases(layer: TransposedLayer, weight: np.ndarray) -> np.ndarray:
-    """Return the filters of all phases, of weights (M, C/groups, KH, KW): group by group, those of
-    a phase of rows and one of columns together.
+    """Return the filters of all phases, of weights (M, C/groups, KH, KW) or (M, C/groups, KW):
+    group by group, those of a phase of rows and one of columns together.
     """
-    phases, groups = phases_of(layer), layer.sample.groups
+    phases, groups = _in_plane(phases_of(layer)), layer.sample.groups
+    weight = weight.reshape(*weight.shape[:2], *plane_of(weight.shape[2:]))
     seen = joined_weight(weight, [one.count for one in phases], groups)
     _, channels, *taps = seen.shape
     if max(one.between for one in phases) == 1:

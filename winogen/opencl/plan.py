@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from winogen.conv.plan import Prediction
 from winogen.conv.problem import Problem
@@ -11,6 +11,8 @@ from winogen.conv.transposed_problem import TransposedProblem
 from winogen.opencl.choice import DeviceCandidate
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.running import CompiledWork
+
+T = TypeVar("T")
 
 
 class Launch(NamedTuple):
@@ -32,8 +34,8 @@ class DevicePlan:
     dtype: str
     layout: str
     algorithm: str  # what runs: "direct" or "mcmr", never "auto"
-    tile: tuple[int, int] | None  # outputs of one Winograd tile, along each axis
-    taps: tuple[int, int]  # of what is computed: of a phase, if the layer is transposed
+    tile: tuple[int, ...] | None  # outputs of one Winograd tile, along each axis
+    taps: tuple[int, ...]  # of what is computed: of a phase, if the layer is transposed
     points: tuple[tuple[str, ...] | None, ...] | None  # along each axis; None: no tiles
     moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
     parameters: dict[str, Any]  # how kernels are cut
@@ -62,9 +64,16 @@ class DevicePlan:
     ) -> DevicePlan:
         """Return the plan of what is asked, by a problem whose kernels are compiled."""
         layer, best, work = problem.layer, ranked[0], running.work
+        layout = str(asked.shapes["layout"])
+
+        def along(values: tuple[T, ...]) -> tuple[T, ...]:
+            """What is of the layer's own axes: signals are rows of planes."""
+            return values[2 - len(layout) :]
+
         sets: dict[str, Any] = {"points": None, "moduli": None}
         if best.transforms is not None:
-            sets = {name: tuple(getattr(t, name) or None for t in best.transforms) for name in sets}
+            used = along(best.transforms)
+            sets = {name: tuple(getattr(t, name) or None for t in used) for name in sets}
         arrays = [one for one in work.arrays if one.role != "weights"]
         return cls(
             operation="conv" if isinstance(asked, Problem) else "conv_transpose",
@@ -72,10 +81,10 @@ class DevicePlan:
             weight_shape=asked.layer.weight_shape,
             output_shape=asked.output_shape,
             dtype=layer.dtype,
-            layout=layer.layout,
+            layout=layout,
             algorithm=best.algorithm,
-            tile=best.tile,
-            taps=(layer.plane[0].kernel, layer.plane[1].kernel),
+            tile=best.tile and along(best.tile),
+            taps=along(layer.kernel),
             **sets,
             parameters=asdict(best.parameters),
             measured=best.measured,
@@ -89,7 +98,13 @@ class DevicePlan:
             direct_multiplications=asked.direct_multiplications,
             predicted_error=best.error or 0.0,
             predictions=tuple(
-                Prediction(one.seconds, one.error or 0.0, one.algorithm, one.tile, one.tag)
+                Prediction(
+                    one.seconds,
+                    one.error or 0.0,
+                    one.algorithm,
+                    one.tile and along(one.tile),
+                    one.tag,
+                )
                 for one in ranked
             ),
             source=running.source,
@@ -120,14 +135,14 @@ class DevicePlan:
         rows += zip(("predicted", *[""] * len(self.predictions)), self._alternatives())
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        lines = [f"{self.operation}2d {self.dtype} {self.layout} on OpenCL: {head}"]
+        rank = len(self.layout) - 2
+        lines = [f"{self.operation}{rank}d {self.dtype} {self.layout} on OpenCL: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
     def _named(self, algorithm: str, tile: tuple[int, ...] | None) -> str:
         if tile is None:
             return algorithm
-        taps = self.taps
-        return f"{algorithm} F({'x'.join(map(str, tile))},{'x'.join(map(str, taps))})"
+        return f"{algorithm} F({'x'.join(map(str, tile))},{'x'.join(map(str, self.taps))})"
 
     def _points(self) -> list[tuple[str, str]]:
         rows = []

@@ -24,6 +24,16 @@ class Interleaving(Spread):
     apart: Pair = (1, 1)
 
 
+def in_plane(problem: Problem) -> Problem:
+    """Return a problem of signals as one of planes that are a row. All numbers lie as they did."""
+    layer = problem.layer
+    if layer.rank > 1:
+        return problem
+    plane = replace(layer, axes=layer.plane, layout="NCHW" if layer.planar else "NHWC")
+    size, output_size = plane_of(problem.size), plane_of(problem.output_size)
+    return replace(problem, layer=plane, size=size, output_size=output_size)
+
+
 @lru_cache(maxsize=1024)
 def stored(problem: Problem) -> Problem:
     """Return a problem with the filters and the outputs of the array that is written."""

@@ -1,4 +1,4 @@
-"""`ConvTranspose2d` on a device of OpenCL: one convolution of all phases, stored where they lie."""
+"""Transposed layers on a device of OpenCL: one convolution of all phases, stored where they lie."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from winogen.conv.convolution import parameters
 from winogen.conv.options import Options
 from winogen.conv.phases import ordinary
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Request
 from winogen.conv.transposed import filters_of
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
-from winogen.opencl.base import DeviceLayer
+from winogen.opencl.base import DeviceLayer, request_in_plane
 from winogen.opencl.phases import phase_problem, weight_of_phases, with_phases
 from winogen.opencl.plan import DevicePlan
 from winogen.typing import (
@@ -24,6 +23,7 @@ from winogen.typing import (
     Array,
     Ends,
     IntOrInts,
+    Layout1d,
     Layout2d,
     Moduli,
     Order,
@@ -34,7 +34,7 @@ from winogen.typing import (
 
 
 class DeviceTransposed(DeviceLayer):
-    """The base of `ConvTranspose2d`: all but the signature of its options."""
+    """The base of the classes here: all but the signature of their options."""
 
     _layer: TransposedLayer
 
@@ -49,7 +49,7 @@ class DeviceTransposed(DeviceLayer):
 
     def _make(self, shape: tuple[int, ...], dtype: str, asked: Options) -> None:
         self._layer = TransposedLayer.of(shape, dtype, asked, self._more)
-        self._request = Request.from_options(with_phases(self._layer), asked)
+        self._request = request_in_plane(with_phases(self._layer), asked)
 
     def _packable(self, weight: np.ndarray) -> np.ndarray:
         return weight_of_phases(self._layer, ordinary(weight, self._sample.groups))
@@ -113,6 +113,42 @@ class ConvTranspose2d(DeviceTransposed):
         *,
         # parameters: layout activation algorithm ... order workspace_limit tolerance
         layout: Layout2d = "NCHW",
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Points | None = None,
+        moduli: Moduli | None = None,
+        order: Order | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+        context: Any = None,
+    ):
+        asked = Options(
+            stride, padding, dilation, groups, layout=layout, activation=activation,
+            algorithm=algorithm, tile=tile, points=points, moduli=moduli, order=order,
+            workspace_limit=workspace_limit, tolerance=tolerance, threads=1,
+        )  # fmt: skip
+        super().__init__(weight, bias, asked, output_padding, context)
+
+
+class ConvTranspose1d(DeviceTransposed):
+    """The same of signals: see `ConvTranspose2d` and `winogen.ConvTranspose1d`."""
+
+    rank = 1
+
+    def __init__(
+        self,
+        weight: Array,
+        bias: Array | None = None,
+        stride: IntOrInts = 1,
+        padding: IntOrInts | Ends = 0,
+        output_padding: IntOrInts = 0,
+        groups: SupportsIndex = 1,
+        dilation: IntOrInts = 1,
+        *,
+        # parameters of 1: layout activation algorithm ... order workspace_limit tolerance
+        layout: Layout1d = "NCW",
         activation: Activation | None = None,
         algorithm: Algorithm = "auto",
         tile: Tile | None = None,
