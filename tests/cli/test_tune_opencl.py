@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from winogen.conv.problem import Layer
@@ -39,6 +40,23 @@ def test_what_is_found_is_kept_and_printed(winogen, words, monkeypatch, tmp_path
     assert [one.seconds for one in kept] == [one["seconds"] for one in layer["front"]]
     table = winogen(*words, "--seconds", "0")
     assert "workspace bytes" in table.stdout and "kept in" in table.stdout
+
+
+def test_signals_run_what_was_tuned(winogen, words, monkeypatch, tmp_path):
+    pytest.importorskip("pyopencl", reason="no pyopencl: pip install 'winogen[opencl]'")
+    from winogen.opencl import Conv1d, wisdom
+    from winogen.opencl.devices import devices
+
+    if not devices():
+        pytest.skip("no OpenCL device: apt-get install pocl-opencl-icd")
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
+    signal = [{"name": "signal", "input": [1, 4, 20], "weight": [4, 4, 3]}]
+    (tmp_path / "layers.json").write_text(json.dumps(signal))
+    result = winogen(*words, "--seconds", "0")
+    assert result.exit_code == 0, result.output
+    wisdom.forget()
+    layer = Conv1d(np.ones((4, 4, 3), np.float32), layout="NWC")
+    assert layer.plan((1, 20, 4)).measured
 
 
 @pytest.mark.parametrize(

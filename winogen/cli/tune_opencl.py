@@ -38,6 +38,7 @@ def tune(
     from winogen.errors import InvalidValue
     from winogen.opencl import wisdom
     from winogen.opencl.devices import DeviceInfo, context_of
+    from winogen.opencl.stores import in_plane
     from winogen.progress import counting
     from winogen.tuning.chosen import chosen_layers
 
@@ -58,7 +59,7 @@ def tune(
     with counting("tuning") as step:
         for number, (one, layout) in enumerate(jobs):
             left = max(0.0, begin + limit - monotonic()) / (len(jobs) - number)
-            problem = one.problem(layout)
+            problem = in_plane(one.problem(layout))
             found = _search(problem, context, left, lambda stage, name=one.name, at=number: step(
                 at, len(jobs), f"{name}: {stage}"
             ))  # fmt: skip
