@@ -54,11 +54,11 @@ def affordable(works):
     return [work for work, total in zip(works, accumulate(sizes)) if total < PRODUCTS]
 
 
-def drawn(isa, seed):
+def drawn(isa, seed, dtypes=("float32", "float64")):
     """Calls of a kernel of one variant after the other; the seed chooses which kernel and calls."""
     chance, first = random.Random(seed), seed % len(VARIANTS)
     for variant in VARIANTS[first:] + VARIANTS[:first]:
-        kinds = list(product(LAYOUTS, ("float32", "float64"), borders(variant), TILES))
+        kinds = list(product(LAYOUTS, dtypes, borders(variant), TILES))
         for layout, dtype, border, tile in chance.sample(kinds, len(kinds)):
             found = reaching(variant, layout, dtype, arguments.target(isa), border, tile)
             if found:
@@ -73,6 +73,19 @@ def test_integers_stay_integers(isa, draw, tmp_path, seed):
     other = TRIED[isa]
     other.need(other.runner[0])
     works = drawn(isa, seed + draw)
+    check(tmp_path, works, exact=True, elsewhere=other)
+    print(f"{len(works)} calls of {works[0].variant} are right")
+
+
+# Arrays of flytes that hold these integers, and whose vectors are shuffled, or moved one by one.
+FLYTES = ("flyte24", "flyte16_cut", "flyte56d", "flyte40d", "flyte24d")
+
+
+@pytest.mark.parametrize("isa, draw", DRAWN)
+def test_integers_in_flytes_stay_integers(isa, draw, tmp_path, seed):
+    other = TRIED[isa]
+    other.need(other.runner[0])
+    works = drawn(isa, seed + draw, FLYTES)
     check(tmp_path, works, exact=True, elsewhere=other)
     print(f"{len(works)} calls of {works[0].variant} are right")
 

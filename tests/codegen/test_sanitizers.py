@@ -320,6 +320,22 @@ def test_no_kernel_leaves_its_narrow_arrays(name, lanes, tmp_path):
     check(tmp_path, works)
 
 
+# Of three, one and six bytes, rounded and cut.
+FLYTES = ("flyte24", "flyte8_cut", "flyte48d")
+
+
+@pytest.mark.thorough
+@pytest.mark.draws
+@pytest.mark.parametrize("name", [name for name in NARROW_ARRAYS if "16" not in name])
+def test_no_kernel_leaves_its_flytes(name, tmp_path):
+    index = NARROW_ARRAYS.index(name)
+    wide = VARIANTS[name].computes(Precision.of("float64"))
+    dtype = FLYTES[index % (3 if wide else 2)]
+    works = works_of(VARIANTS[name], LAYOUTS, (dtype, host_targets()[0]), "unswitch", index)
+    assert len(works) >= 10
+    check(tmp_path, works)
+
+
 @pytest.mark.parametrize(
     "name, border",
     [

@@ -365,13 +365,6 @@ def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
     return name
 
 
-def computed_with(array: np.ndarray) -> np.ndarray:
-    """Return weights in the type of the arithmetic: narrower numbers widened."""
-    if flytes.name_of(array.dtype):
-        return flytes.widen(array)
-    return array.astype(np.float32) if dtype_name(array.dtype) in NARROW_TYPES else array
-
-
 def float_array(
     argument: str, value: Any, allowed: str = " or ".join(COMPUTED_TYPES)
 ) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams
+from winogen.conv import arguments, flytes, memory, seams
 from winogen.conv.binding import prepare
 from winogen.conv.executable import Executable
 from winogen.conv.execute import Environment
@@ -48,7 +48,7 @@ def convolve(
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
     prepared = _prepared(problem.sewn(arrays.seams), request)
-    w, b = arguments.computed_with(w), None if b is None else arguments.computed_with(b)
+    w, b = flytes.computed_with(w), None if b is None else flytes.computed_with(b)
     slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
     packed = prepared.pack(memory.contiguous(w, "weight"))
     b = None if b is None else memory.contiguous(b, "bias")
@@ -73,10 +73,10 @@ class Convolution(WeightedFloats):
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
         self._request = looked(self._layer, self._request, w)
-        w = arguments.computed_with(w)
+        w = flytes.computed_with(w)
         self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
         self._weight[...] = w
-        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        self._bias = None if b is None else np.array(flytes.computed_with(b), order="C")
         self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
         self._forget()
 

@@ -56,6 +56,13 @@ def widen(array: np.ndarray) -> np.ndarray:
     return made.view(wide)[..., 0]
 
 
+def computed_with(array: np.ndarray) -> np.ndarray:
+    """Return weights in the type of the arithmetic: narrower numbers widened."""
+    if array.dtype in _NUMBERS:
+        return widen(array)
+    return array.astype(np.float32) if array.dtype.itemsize == 2 else array
+
+
 def name_of(dtype: np.dtype) -> str:
     """Return what flytes an array has, "" for none."""
     number = _NUMBERS.get(dtype)

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory
+from winogen.conv import arguments, flytes, memory
 from winogen.conv.contest import Contest, judged
 from winogen.conv.convolution import Arrays, layout_of, parameters
 from winogen.conv.execute import Environment, Prepared, remembered
@@ -175,8 +175,8 @@ class TransposedConvolution(WeightedFloats):
         self._layer = TransposedLayer.of(w.shape, arguments.dtype_name(w.dtype), asked, more)
         self._dtype = w.dtype
         groups = self._layer.sample.groups
-        self._weight = np.array(ordinary(arguments.computed_with(w), groups), order="C")
-        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        self._weight = np.array(ordinary(flytes.computed_with(w), groups), order="C")
+        self._bias = None if b is None else np.array(flytes.computed_with(b), order="C")
         filters, kind = self._layer.sample.filters, self._weight.dtype
         self._slopes = arguments.slopes(asked.activation, filters, kind)
         self._forget()

@@ -22,16 +22,7 @@ from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
 from winogen.plugins import offered
-from winogen.records import (
-    NUMBERS,
-    PRODUCT_FORMATS,
-    Machine,
-    Precision,
-    Sizes,
-    Strides,
-    Target,
-    Tuning,
-)
+from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
 
 
 class Cycles(NamedTuple):
@@ -106,9 +97,7 @@ class Variant(ABC):
         if precision.format.name != "real":
             asked = Precision.of(precision.arrays, products=precision.products)
             return precision == asked and precision.transforms == "float32"
-        wide = NUMBERS[precision.filters].wide or "float32"
-        widens = self.widens_filters and precision.transforms == wide
-        if widens and precision.narrow_filter:
+        if self.widens_filters and precision.narrow_filter and not precision.mixed:
             precision = replace(precision, filters=precision.transforms)
         if self.widens_arrays:
             precision = replace(precision, arrays=precision.transforms)

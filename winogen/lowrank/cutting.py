@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments, conv2d
+from winogen.conv import arguments, conv2d, flytes
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidType, InvalidValue
 from winogen.lowrank.factors import Factors, decompose, second_weight
@@ -98,7 +98,7 @@ def best_cut(
 
 def outputs_of(layer: Layer, weight: np.ndarray, images: np.ndarray) -> np.ndarray:
     """What the layer as it was makes of images (N, C, H, W), before bias and activation."""
-    w = arguments.computed_with(weight)
+    w = flytes.computed_with(weight)
     plain = replace(layer, layout="NCHW")
     height, width = plain.axes
     return conv2d(

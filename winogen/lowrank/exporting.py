@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments
+from winogen.conv import flytes
 from winogen.conv.problem import Layer
 from winogen.errors import Unsupported
 from winogen.extras import require
@@ -144,7 +144,7 @@ def conv_node(
 
 def _tensor(torch: Any, array: np.ndarray) -> Any:
     """A copy; numpy's arrays of bfloat16 are none of torch's."""
-    return torch.from_numpy(np.array(arguments.computed_with(array)))
+    return torch.from_numpy(np.array(flytes.computed_with(array)))
 
 
 def _module(nn: Any, name: str | None, parameters: tuple[Any, ...]) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from winogen.conv import Plan, arguments
+from winogen.conv import Plan, arguments, flytes
 from winogen.conv.convolution import parameters
 from winogen.conv.options import Options
 from winogen.conv.plan import Prediction
@@ -161,7 +161,7 @@ class LowRank:
         w, b = parameters(weight, bias)
         layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         Request.from_options(layer, asked)
-        slopes = arguments.slopes(activation, layer.filters, arguments.computed_with(w).dtype)
+        slopes = arguments.slopes(activation, layer.filters, flytes.computed_with(w).dtype)
         for name, array in (("weight", w), ("bias", b)):
             if array is not None and not np.isfinite(array).all():
                 raise InvalidValue(f"{name}: got numbers that are not finite; allowed: finite ones")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from winogen.conv import arguments, seams
+from winogen.conv import arguments, flytes, seams
 from winogen.conv.convolution import layout_of, parameters
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
@@ -75,8 +75,8 @@ class DeviceLayer:
         w, b = self._parameters(weight, bias, asked)
         self._weight_dtype = w.dtype
         self._make(w.shape, device_dtype("weight", w.dtype), asked)
-        self._weight = np.array(self._packable(arguments.computed_with(w)), order="C")
-        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        self._weight = np.array(self._packable(flytes.computed_with(w)), order="C")
+        self._bias = None if b is None else np.array(flytes.computed_with(b), order="C")
         filters, kind = self._sample.filters, self._weight.dtype
         self._slopes = arguments.slopes(asked.activation, filters, kind)
         self._settle(context_of(context))

@@ -185,6 +185,11 @@ class Precision:
         return "" if self.products == self.filters else self.filters
 
     @property
+    def mixed(self) -> bool:
+        """Whether packed filters are narrower numbers of another type than is computed with."""
+        return self.transforms != (NUMBERS[self.filters].wide or "float32")
+
+    @property
     def scaled(self) -> bool:
         """Whether every packed filter has a scale, as its type has so small a range."""
         return 0 < NUMBERS[self.filters].exponent < self.real.exponent
