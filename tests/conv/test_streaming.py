@@ -64,6 +64,7 @@ def test_pieces_have_the_bits_of_the_whole(seed):
 
 
 @pytest.mark.thorough
+@pytest.mark.draws
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_pieces_have_the_bits_of_the_whole_often(seed):
     test_pieces_have_the_bits_of_the_whole(seed)

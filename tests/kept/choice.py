@@ -5,13 +5,15 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 from kept.folders import kept
 
 LATE = "not run: no time is left"
 HELP = {
     "--unnamed-isa": "only tests that name no instruction set: WINOGEN_ISA changes no others",
-    "--each-value": "of a test's cases as few as have every value of each parameter",
+    "--each-value": "of a test's cases as few as have every value of each parameter, other ones "
+    "after each commit",
     "--first-case": "of each test's cases the first one",
     "--one-draw-of": "of tests marked `draws` each N-th case alone, other ones after each commit",
     "--not-yet": "only tests that have not passed since the file PASSED was begun",
@@ -32,10 +34,12 @@ def chosen(config, items):
         items = [item for item in items if not names_isa(item)]
     if config.getoption("--first-case"):
         items = list({_function(item): item for item in reversed(items)}.values())[::-1]
+    turn = source_digest(config.rootpath)
+    number = config.getoption("--one-draw-of")
     if config.getoption("--each-value"):
-        items = each_value(items)
-    if number := config.getoption("--one-draw-of"):
-        items = one_draw(items, number, int(source_digest(config.rootpath), 16))
+        items = each_value(items, turn, but_draws=bool(number))
+    if number:
+        items = one_draw(items, number, int(turn, 16))
     if path := config.getoption("--not-yet"):
         passed = set(Path(path).read_text("utf-8").splitlines()) if Path(path).exists() else set()
         items = [item for item in items if item.nodeid not in passed]
@@ -60,18 +64,23 @@ def names_isa(item):
     )
 
 
-def each_value(items):
-    """Return the items whose parameters have a value that none before has, of the same test."""
-    seen, found = set(), []
-    for item in items:
+def each_value(items, turn="", but_draws=False):
+    """Return items that have every value of each parameter of their test; ``turn`` says which.
+
+    They are looked through in an order that changes with it. Kept are those with a value that none
+    before has. ``but_draws``: draws stay, of which there are fewer anyway.
+    """
+    seen, found = set(), set()
+    for item in sorted(items, key=lambda item: crc32(f"{turn} {item.nodeid}".encode())):
         # Values by what is printed of them: they need no hash.
         given = _parameters(item).items()
         values = {(_function(item), name, repr(value)) for name, value in given}
         values = values or {_function(item)}
-        if not values <= seen:
-            found.append(item)
+        is_draw = but_draws and item.get_closest_marker("draws")
+        if is_draw or not values <= seen:
+            found.add(id(item))
         seen |= values
-    return found
+    return [item for item in items if id(item) in found]
 
 
 def one_draw(items, number, turn):

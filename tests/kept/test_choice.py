@@ -16,10 +16,14 @@ GRID = [item(f"tests/a/test_a.py::f[{x}-{y}]", x=x, y=y) for x in range(3) for y
 
 
 def test_cases_that_have_every_value_are_fewer_than_all_pairs():
-    found = choice.each_value([*GRID, item("tests/b/test_b.py::g")])
-    places = [one.callspec.params for one in found[:-1]]
-    assert {p["x"] for p in places} == {0, 1, 2} and {p["y"] for p in places} == {0, 1, 2, 3}
-    assert len(found) == 3 + 4 - 1 + 1
+    every = set()
+    for turn in range(40):
+        found = choice.each_value([*GRID, item("tests/b/test_b.py::g")], str(turn))
+        places = [one.callspec.params for one in found[:-1]]
+        assert {p["x"] for p in places} == {0, 1, 2} and {p["y"] for p in places} == {0, 1, 2, 3}
+        assert 4 <= len(places) <= 3 + 4 - 1 and found[-1].nodeid == "tests/b/test_b.py::g"
+        every |= {one.nodeid for one in found}
+    assert len(every) == len(GRID) + 1  # all have their turn
 
 
 @pytest.fixture
