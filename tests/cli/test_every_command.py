@@ -157,6 +157,7 @@ BAD_TEXTS = ("?", "", "1,x", "-1", "\N{SNOWMAN}", "9" * 5000)
 BAD_NUMBERS = ("x", "-1", "0", "nan", "inf", "9" * 30)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
 def test_values_that_are_none_are_refused_in_one_sentence(command, winogen, folder):
     """All at once where one is refused before any work; the first that is not is tried alone."""
@@ -207,6 +208,7 @@ READ = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command, one", READ, ids=lambda one: getattr(one, "name", one))
 def test_what_is_no_file_of_the_kind_is_refused(command, one, winogen, folder):
     """Never waited for, never read to the end of memory, never a traceback."""

@@ -82,6 +82,7 @@ def crates(tmp_path_factory):
 
 
 @cargo_needed
+@pytest.mark.thorough
 def test_every_crate_passes_its_own_test(crates):
     done = cargo(crates, "test", "--workspace", RUSTFLAGS="-D warnings")
     assert done.returncode == 0, done.stdout + done.stderr

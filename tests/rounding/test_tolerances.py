@@ -35,6 +35,7 @@ def test_mistakes_are_found_that_a_loose_tolerance_hides():
     assert any(1 < times < 10 for _, times in wrong)
 
 
+@pytest.mark.thorough
 def test_a_sum_of_1024_has_the_bound_that_satire_published():
     satire = _figures("satire_bounds")
     found = satire.bound(ordered([[1] * 1024], "pairwise"))

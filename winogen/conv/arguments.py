@@ -349,7 +349,7 @@ def layer_array(argument: str, value: Any) -> np.ndarray:
     return float_array(argument, view, _LAYER_TYPES)
 
 
-_LAYER_TYPES = "float32, float64, float16, bfloat16 or what winogen.narrow returns"
+_LAYER_TYPES = "float32, float64, float16 or bfloat16, or flytes as winogen.narrow makes them"
 
 
 def layer_dtype(x: np.dtype, weight: np.dtype) -> str:

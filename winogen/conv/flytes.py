@@ -29,7 +29,7 @@ def narrow(values: Array, dtype: str) -> np.ndarray:
     >>> import winogen
     >>> x = winogen.narrow(np.float32([1.0, 1.00001, -3.14159]), "flyte24")
     >>> x.nbytes, winogen.widen(x).tolist()
-    (9, [1.0, 1.0, -3.1415863037109375])
+    (9, [1.0, 1.0, -3.1416015625])
     """
     from winogen.conv import arguments
     from winogen.rounding.formats import FORMATS
@@ -44,6 +44,9 @@ def widen(array: np.ndarray) -> np.ndarray:
     """Return flytes as the numbers that they are, in the type that they are the first bytes of.
 
     What they leave out is zero. Raises InvalidType for arrays of something else.
+
+    >>> widen(narrow(np.array([0.1]), "flyte24d")).tolist()
+    [0.100006103515625]
     """
     got = getattr(array, "dtype", type(array).__name__)
     number = _NUMBERS.get(got)
