@@ -86,37 +86,81 @@ def refit(
 
 
 class _Sums:
-    """The normal equations of least squares, group by group."""
+    """The normal equations of least squares, group by group.
+
+    While there are fewer pixels than unknowns, they are kept themselves: a system of as many
+    equations as pixels has the same solution.
+    """
 
     def __init__(self, groups: int, size: int, filters: int):
-        self.squares = np.zeros((groups, size, size))
-        self.products = np.zeros((groups, size, filters))
+        self._seen, self._wanted = np.zeros((groups, 0, size)), np.zeros((groups, 0, filters))
+        self._squares: np.ndarray | None = None
+        self._products = np.zeros((groups, size, filters))
 
     def __add__(self, other: _Sums) -> _Sums:
-        made = _Sums(*self.products.shape)
-        made.squares = self.squares + other.squares
-        made.products = self.products + other.products
+        made = _Sums(len(self._products), *self._products.shape[1:])
+        for part in (self, other):
+            if part._squares is None:
+                made.add(part._seen, part._wanted)
+        for part in (self, other):
+            if part._squares is not None:
+                made._join(part._squares, part._products)
         return made
 
     def add(self, seen: np.ndarray, wanted: np.ndarray) -> None:
         """Add pixels, (groups, pixels, size) and (groups, pixels, filters)."""
-        self.squares += seen.swapaxes(1, 2) @ seen
-        self.products += seen.swapaxes(1, 2) @ wanted
+        if self._squares is None and self._seen.shape[1] + seen.shape[1] <= seen.shape[2]:
+            self._seen = np.concatenate([self._seen, seen], axis=1)
+            self._wanted = np.concatenate([self._wanted, wanted], axis=1)
+            return
+        self._join(seen.swapaxes(1, 2) @ seen, seen.swapaxes(1, 2) @ wanted)
+
+    def _join(self, squares: np.ndarray, products: np.ndarray) -> None:
+        """Add squares and products; those of the pixels that were kept come first."""
+        if self._squares is None:
+            kept, self._squares = self._seen, np.zeros_like(squares)
+            self._join(kept.swapaxes(1, 2) @ kept, kept.swapaxes(1, 2) @ self._wanted)
+        self._squares = self._squares + squares
+        self._products = self._products + products
 
     def solution(self, ridge: float, weights: int) -> np.ndarray:
         """Return what errs least; the first ``weights`` rows shall also be small."""
-        if ridge == np.inf:
-            return np.zeros_like(self.products)
-        squares, diagonal = self.squares.copy(), np.arange(weights)
-        mean = squares[:, diagonal, diagonal].mean(axis=1, keepdims=True)
-        squares[:, diagonal, diagonal] += np.where(mean > 0, ridge * mean, 1.0)
-        if weights < squares.shape[1]:  # the bias, if there are no pixels
-            squares[:, -1, -1] = np.maximum(squares[:, -1, -1], 1e-300)
-        return np.linalg.solve(squares, self.products)
+        if ridge == np.inf or (self._squares is None and not self._seen.size):
+            return np.zeros_like(self._products)
+        if self._squares is None:
+            return self._of_pixels(ridge, weights)
+        squares, diagonal = self._squares.copy(), np.arange(weights)
+        squares[:, diagonal, diagonal] += _strength(squares[:, diagonal, diagonal], ridge)
+        return np.linalg.solve(squares, self._products)
+
+    def _of_pixels(self, ridge: float, weights: int) -> np.ndarray:
+        """What `solution` returns, by what is seen of each pixel: a bias makes all means 0."""
+        seen, wanted = self._seen[:, :, :weights], self._wanted
+        strength = _strength((seen**2).sum(axis=1), ridge)
+        if weights == self._seen.shape[2]:
+            return _nearest(seen, wanted, strength)
+        middle, level = seen.mean(axis=1, keepdims=True), wanted.mean(axis=1, keepdims=True)
+        change = _nearest(seen - middle, wanted - level, strength)
+        return np.concatenate([change, level - middle @ change], axis=1)
 
     def error(self, change: np.ndarray) -> float:
         """Return how much more a change errs than none does, as a sum of squares."""
-        return float(np.sum(change * (self.squares @ change - 2 * self.products)))
+        if self._squares is None:
+            made = self._seen @ change
+            return float(np.sum(made * (made - 2 * self._wanted)))
+        return float(np.sum(change * (self._squares @ change - 2 * self._products)))
+
+
+def _strength(diagonal: np.ndarray, ridge: float) -> np.ndarray:
+    """What is added to the diagonal, (groups, 1)."""
+    mean = diagonal.mean(axis=1, keepdims=True)
+    return np.where(mean > 0, ridge * mean, 1.0)
+
+
+def _nearest(seen: np.ndarray, wanted: np.ndarray, strength: np.ndarray) -> np.ndarray:
+    """Return x of the least |seen x - wanted|² + strength |x|²: seenᵀ (seen seenᵀ + strength)⁻¹."""
+    squares = seen @ seen.swapaxes(1, 2) + strength[:, :, None] * np.eye(seen.shape[1])
+    return seen.swapaxes(1, 2) @ np.linalg.solve(squares, wanted)
 
 
 def _each(images: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
