@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from winogen.onnx.loading import new_session
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.rewrite import rewrite
@@ -146,3 +147,14 @@ def test_who_reads_constants_alone_is_named(session):
     fixed = net.conv(net.constant(net.weights(1, 4, 3, 3)), 4, 4)
     (why,) = rewrite(net.model(net.conv("x", 4, 4), fixed)).refusals
     assert why == "conv_0: its input never changes"
+
+
+def test_a_large_constant_that_nothing_reads_is_no_obstacle(session):
+    """As exporters and other tools leave some behind; onnxruntime drops it."""
+    net = Net()
+    y = net.conv("x", 4, 4)
+    net.constant(net.weights(64, 64))
+    model = net.model(y, shape=[1, 4, 8, 8])
+    (found,) = new_session(model).run(None, {"x": data(net, 1, 4, 8, 8)})
+    (wanted,) = session(model).run(None, {"x": data(net, 1, 4, 8, 8)})
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

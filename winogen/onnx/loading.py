@@ -201,10 +201,13 @@ def _apart(proto: Any) -> tuple[Any, dict[str, np.ndarray]]:
     onnx = require("onnx")
     light, weights = without(proto, "graph"), dict[str, np.ndarray]()
     light.graph.CopyFrom(without(proto.graph, "initializer"))
+    # onnxruntime drops what nothing reads, and then wants it.
+    read = read_by(proto.graph.node) | {value.name for value in proto.graph.output}
     for tensor in proto.graph.initializer:
         stub = light.graph.initializer.add()
         kind = onnx.TensorProto.DataType.Name(tensor.data_type)
-        if math.prod(tensor.dims) < _LARGE or kind not in _PLAIN or not tensor.HasField("raw_data"):
+        is_large = math.prod(tensor.dims) >= _LARGE and tensor.name in read
+        if not is_large or kind not in _PLAIN or not tensor.HasField("raw_data"):
             stub.CopyFrom(tensor)
             continue
         array = weights[tensor.name] = onnx.numpy_helper.to_array(tensor)
@@ -215,6 +218,20 @@ def _apart(proto: Any) -> tuple[Any, dict[str, np.ndarray]]:
         for key, value in places.items():
             stub.external_data.add(key=key, value=value)
     return light, weights
+
+
+def read_by(nodes: Iterable[Any]) -> set[str]:
+    """Return the names that nodes read, those in the bodies of their attributes included.
+
+    Names that are a body's own may be among these: taking too many for needed does no harm.
+    """
+    names: set[str] = set()
+    for node in nodes:
+        names.update(filter(None, node.input))
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                names |= read_by(body.node) | {value.name for value in body.output}
+    return names
 
 
 def without(message: Any, *names: str) -> Any:
