@@ -103,6 +103,13 @@ def generate(
         "are computed by Winograd in integers, with the same codes (default: all are direct).",
         rich_help_panel=_NETWORK,
     ),
+    output_tolerance: float = typer.Option(
+        None,
+        metavar="E",
+        help="With a model, the largest relative L2 error of each output, as 1e-4, beside the "
+        "model in float64: each layer gets a tolerance of its own.",
+        rich_help_panel=_NETWORK,
+    ),
     pieces: int = typer.Option(
         None,
         metavar="N",
@@ -198,15 +205,16 @@ def generate(
         if arguments.choice("host", host, known) != "c":
             others["host"] = host
     of_engine = _given({"engine": engine, "quantised": quantised or None})
+    of_model = _given(
+        {"flash_limit": flash_limit, "output_tolerance": output_tolerance, "pieces": pieces}
+    )
     if backend is not None:
         arguments.choice("backend", backend, _BACKENDS)
     if backend in ("verilog", *_DEVICES):
         shape = {"input": ",".join(input) if input else None, "weight": weight}
         kinds = {"transposed": transposed or None, "output_padding": output_padding}
-        models = {
-            "model": model and str(model), "weights": weights, "flash_limit": flash_limit,
-            "pieces": pieces, "no_check": no_check or None,
-        }  # fmt: skip
+        models = {"model": model and str(model), "weights": weights, **of_model}
+        models["no_check"] = no_check or None
         given = {**of_engine, **_given({**shape, **kinds, **models}), **options, **others}
         called = given.pop("name", None)
         if backend in _DEVICES:
@@ -218,11 +226,11 @@ def generate(
     if model is not None:
         kind = {"transposed": transposed or None, "output_padding": output_padding}
         layer = {"weight": weight, **kind, **options, **others}
-        of_model = _given({"weights": weights, "flash_limit": flash_limit, "pieces": pieces})
+        of_model |= _given({"weights": weights})
         _generate_network(model, output, input, of_model, _given(layer), not no_check)
         return
-    of_model = _given({"flash_limit": flash_limit, "pieces": pieces, "no_check": no_check or None})
-    _refuse(of_model, "flash_limit pieces no_check", _MODEL)
+    of_model |= _given({"no_check": no_check or None})
+    _refuse(of_model, " ".join(of_model), _MODEL)
     others |= _given({"weights": weights})
     for what, shape in (("input", input), ("weight", weight)):
         if not shape:

@@ -47,6 +47,17 @@ class Priced(NamedTuple):
     error: float  # predicted
 
 
+class Spent(NamedTuple):
+    """What a layer may spend of the error at the output."""
+
+    tolerance: float
+    share: float | None  # of the squared error at the output, as predicted
+
+    def __str__(self) -> str:
+        share = "" if self.share is None else f", {self.share:.0%} of the squared error"
+        return f"tolerance {self.tolerance:.1e}{share}"
+
+
 @dataclass(frozen=True)
 class Spending:
     """The tolerances and gains of layers, by what each makes, and their predicted time."""
@@ -67,6 +78,14 @@ class Spending:
             return None
         whole = self.predicted(errors)
         return (self.gains[name] * errors[name] / whole) ** 2 if whole else 0.0
+
+    def spent(self, errors: Mapping[str, float], labels: Mapping[str, str]) -> dict[str, Spent]:
+        """Return what each layer may spend that has a tolerance, by its label where it has one."""
+        return {
+            labels.get(name) or name: Spent(self.tolerances[name], self.share(name, errors))
+            for name in errors
+            if name in self.tolerances
+        }
 
     def text(self) -> str:
         """Return what `read` reads."""
@@ -145,24 +164,30 @@ def _together(ways: Sequence[Sequence[Priced]]) -> list[Priced]:
     return joined
 
 
+Offers = Mapping[str, Sequence[Priced]]  # of layers
+
+
+def offered(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
+) -> list[tuple[str, Offers]]:
+    """Return each layout with the `offers` of segments on inputs of shapes."""
+
+    def within(layout: str) -> tuple[str, Offers]:
+        return layout, offers(Outlines(parts, replace(settings, layout=layout)))
+
+    return computable(partial(within, layout) for layout in ("NHWC", "NCHW"))
+
+
 def cheapest(
-    parts: Sequence[tuple[Graph, Sequence[Shape]]],
-    settings: Settings,
-    gains: Mapping[str, float],
-    budget: float,
+    layouts: Sequence[tuple[str, Offers]], gains: Mapping[str, float], budget: float
 ) -> Spending:
-    """Return what `spent` does for segments on inputs of shapes, in the layout that is faster."""
-
-    def within(layout: str) -> Spending:
-        outlines = Outlines(parts, replace(settings, layout=layout))
-        return spent(offers(outlines), gains, budget, layout)
-
-    found = computable(partial(within, layout) for layout in ("NHWC", "NCHW"))
+    """Return what `spent` does, in the layout that is faster."""
+    found = [spent(layers, gains, budget, layout) for layout, layers in layouts]
     return min(found, key=lambda one: one.seconds)
 
 
 def spent(
-    layers: Mapping[str, Sequence[Priced]],
+    layers: Offers,
     gains: Mapping[str, float],
     budget: float,
     layout: str = "",

@@ -104,9 +104,8 @@ class ByteWriter:
                 stem, network = f"{name}_float{len(self.parts)}", node.op.payload
                 plan = planned(network)
                 self.parts[number] = FloatWriter(stem, network, plan, target, where, command)
-        self.part_files = {
-            file: data for part in self.parts.values() for file, data in part.part_files().items()
-        }
+        made = (part.code_files(part=True) for part in self.parts.values())
+        self.part_files = {file: data for files in made for file, data in files.items()}
         self.part_begins: dict[int, int] = {}  # where their weights begin, by their numbers
         self.part_data = b""
         for number, part in self.parts.items():

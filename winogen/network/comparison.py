@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError
+from winogen.graph.promise import SAFE, certain
 from winogen.graph.whole import limit
 from winogen.network.bytes_testing import NUDGE, Limits
-from winogen.network.trial import Program
+from winogen.network.trial import Program, Runner
 from winogen.onnx.loading import first_line
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of
+from winogen.onnx.promising import UnseenFeeds
 from winogen.onnx.sensitivity import moved, outputs_of
 
 _LEAST = 2.0**-20  # the error of a network without layers: functions round, too
@@ -57,33 +59,57 @@ class Claim(NamedTuple):
     is_bytes: bool
     optimized: bool  # whether onnxruntime's optimizations are wanted
     allowed: Mapping[str, float]  # how far floats behind codes may be off, by name
+    promised: float = 0.0  # the relative L2 error of an output, on
+    unseen: UnseenFeeds | None = None
 
 
-def compared(claim: Claim, program: Program, twin: Callable[[], tuple[Program, float]]) -> str:
-    """Return how the program was compared with its model, or why it was not.
+class Place(NamedTuple):
+    """A program, and where it runs."""
 
-    ``twin``: makes the same network for any CPU, and its predicted error, for where the program
-    cannot be run. Raises VerificationError that names the output that differs.
+    program: Program
+    error: float  # predicted, relative
+    runner: Runner
+    how: str
+
+
+Twin = Callable[[], tuple[Program, float]]
+
+
+def place_of(program: Program, error: float, products: float, twin: Twin) -> Place:
+    """Return where a program runs, or the same network for any CPU, which ``twin`` makes.
+
+    ``error``: what is predicted of it, as the twin comes with its own; ``products``: how many
+    multiplications a run has. Raises CompilerNotFound where there is no compiler.
     """
     try:
         runner = program.runner()
-        if runner.is_emulated and claim.products > _MOST_EMULATED:
+        if runner.is_emulated and products > _MOST_EMULATED:
             raise CompilerNotFound(f"{runner.words[0]} would take too long")
-        how = runner.how
+        return Place(program, error, runner, runner.how)
     except CompilerNotFound as lack:
-        reason = first_line(lack)
-        try:
-            program, error = twin()
-            runner = program.runner()
-        except CompilerNotFound as none:
-            return f"not compared with the model: {first_line(none)}"
-        claim = claim._replace(error=error)
-        how = f"as the same network for any CPU, since {reason}"
+        program, error = twin()
+        how = f"as the same network for any CPU, since {first_line(lack)}"
+        return Place(program, error, program.runner(), how)
+
+
+def compared(claim: Claim, program: Program, twin: Twin) -> str:
+    """Return how the program was compared with its model, or why it was not.
+
+    ``twin``: makes the same network for any CPU, and its predicted error, for where the program
+    cannot be run. Raises VerificationError that names the output that differs, and InvalidValue
+    where an error at the output is larger than promised.
+    """
+    try:
+        program, error, runner, how = place_of(program, claim.error, claim.products, twin)
+    except CompilerNotFound as none:
+        return f"not compared with the model: {first_line(none)}"
+    claim = claim._replace(error=error)
     try:
         trials = list(_trials(claim, program))
     except (InvalidValue, TypeError) as refusal:
         return f"not compared with the model: {first_line(refusal)}"
-    found = program.run(runner, [trial.feed for trial in trials])
+    unseen = claim.unseen.feeds if claim.unseen else []
+    found = program.run(runner, [*(trial.feed for trial in trials), *unseen])
     for trial, outputs in zip(trials, found):
         for place, (one, y) in enumerate(zip(program.outputs, outputs)):
             with np.errstate(all="ignore"):  # infinities have no distance
@@ -93,7 +119,23 @@ def compared(claim: Claim, program: Program, twin: Callable[[], tuple[Program, f
                     one.name, f"the C {how} differs from the model on {trial.kind}: {why}"
                 )
     kinds = ", ".join(trial.kind for trial in trials)
-    return f"compared with the model, {how}: right on {kinds}"
+    text = f"compared with the model, {how}: right on {kinds}"
+    if not claim.unseen:
+        return text
+    others = iter(found[len(trials) :])
+    told = certain(claim.unseen.promise(lambda _: next(others), claim.promised), claim.promised)
+    if told.measured > claim.promised:
+        raise too_large(claim.promised, told.measured / SAFE)
+    return f"{text}; on {told.inputs} inputs not seen before L2 at most {told.measured:.1e}"
+
+
+def too_large(asked: float, least: float) -> InvalidValue:
+    """Return the refusal of what no tolerances of layers keep, but for one of ``least``."""
+    return InvalidValue(
+        # A number of two digits is less than the whole one by 5 % at most.
+        f"output_tolerance: got {asked:g}; allowed: at least {1.05 * least:.1e}, which the network "
+        "as C keeps"
+    )
 
 
 class Trial(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,22 +27,18 @@ from winogen.kernels.kind import wishes_of
 from winogen.network.array_calls import ArrayCalls
 from winogen.network.calls import PICTURE, Call, Loop, Spot, folded
 from winogen.network.context import FloatCodeContext, FloatFilesContext
-from winogen.network.example import example
+from winogen.network.example import UNSEEN, USUAL, example
 from winogen.network.interface import interface, rows
 from winogen.network.once import Once
 from winogen.network.reading import Network
 from winogen.network.schedule import Kernel, Schedule
-from winogen.network.weights import (
-    BASIS,
-    HEADER,
-    MAGIC,
-    PRIME,
-    Weights,
-    as_file,
-    packed,
-)
+from winogen.network.trial import Program
+from winogen.network.weights import BASIS, HEADER, MAGIC, PRIME, Weights, as_file, packed
 from winogen.records import Target
 from winogen.toolchain import host_target
+
+if TYPE_CHECKING:
+    from winogen.network.promising import Kept
 
 _SHARE = "part", "parts"  # the last arguments of what runs in parts
 
@@ -60,10 +56,18 @@ class FloatWriter:
     """All that is collected while a network is written."""
 
     def __init__(
-        self, name: str, read: Network, plan: Schedule, target: Target, where: str, command: str
+        self,
+        name: str,
+        read: Network,
+        plan: Schedule,
+        target: Target,
+        where: str,
+        command: str,
+        kept: Kept | None = None,
     ):
+        """``kept``: what is promised of the error at the output."""
         self.name, self.read, self.plan, self.target = name, read, plan, target
-        self.where, self.command = where, commented(command)
+        self.where, self.command, self.kept = where, commented(command), kept
         self.weights, self.halves = Weights(), Weights("uint16")
         self.pairs: dict[Any, str] = {}  # names of kernels, by all that they are made of
         self.texts: dict[str, str] = {}
@@ -85,13 +89,20 @@ class FloatWriter:
             "README.md": render("README.md"),
         }
 
-    def part_files(self) -> dict[str, bytes]:
-        """Return what a larger network calls: all but the test, and what compiles and explains.
+    def code_files(self, part: bool = False) -> dict[str, bytes]:
+        """Return all but the test, and what compiles and explains; ``part``: for a larger network.
 
-        Weights that are not in C lie among those of the larger network.
+        Then weights that are not in C lie among those of the larger network.
         """
-        known = FloatCodeContext(**self._told(list(self._items())), is_part=True)
-        return self._code(partial(_rendered, known), part=True)
+        known = FloatCodeContext(**self._told(list(self._items())), is_part=part)
+        return self._code(partial(_rendered, known), part)
+
+    def program(self, contents: Mapping[str, bytes]) -> Program:
+        """Return these files as what can be compiled and run."""
+        read, pieces = self.read, self.read.pieces
+        ends, times = (read.inputs, read.outputs), pieces.times if pieces else 0
+        in_file = self.where == "file"
+        return Program(self.name, contents, self.flagged, *ends, in_file, self.plan.shared, times)
 
     @property
     def weight_data(self) -> bytes:
@@ -109,6 +120,14 @@ class FloatWriter:
     def kernels(self) -> list[str]:
         """The names of the files of kernels, once these are made."""
         return [file.removesuffix(".c") for file in self.texts if file.endswith(".c")]
+
+    @property
+    def _narrow(self) -> str:
+        """Of what numbers filters are that are no float32."""
+        plan = self.plan
+        kernels = [one for some in (*plan.kernels, *plan.strips.values()) for one in some if one]
+        found = {one.spec.precision.filters for one in kernels} - {"float32"}
+        return " and ".join(sorted(found))
 
     @property
     def flagged(self) -> Target:
@@ -314,9 +333,10 @@ class FloatWriter:
 
     def _known(self, items: Sequence[Call | Loop]) -> FloatFilesContext:
         """What templates know: all files, the test and the description among them."""
-        plan, read = self.plan, self.read
-        inputs, expected, exact = example(read)
+        plan, read, kept = self.plan, self.read, self.kept
+        inputs, expected, exact = example(read, UNSEEN if kept else USUAL)
         planned, direct = plan.products
+        measured = kept.promise.measured if kept else 0.0
         split = read.pieces.split if read.pieces else np.asarray
         return FloatFilesContext(
             **self._told(items),
@@ -324,7 +344,8 @@ class FloatWriter:
             layout=plan.planned.settings.layout,
             least_bytes=plan.least_bytes,
             predicted=plan.predicted_error,
-            limit=GROWTH * plan.predicted_error,
+            limit=GROWTH * max(plan.predicted_error, measured),
+            kept=kept,
             products=planned,
             direct_products=direct,
             feed=[(array, rows(split(inputs[array.name]))) for array in read.inputs],
@@ -363,7 +384,7 @@ class FloatWriter:
             "where": self.where,
             "weights": self.weights,
             "halves": self.halves,
-            "filter_dtype": self.plan.planned.settings.filter_dtype,
+            "narrow": self._narrow,
             "weight_bytes": self.weight_bytes,
             "header": HEADER,
             "arena_bytes": plan.arena_bytes,

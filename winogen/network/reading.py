@@ -50,6 +50,7 @@ class Network:
     """A model of which every node is known, and what its callers see."""
 
     model: Model  # as it was given, with sizes
+    rewritten: Model  # the same by other operators: values of the graph are some of its
     graph: Graph
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
@@ -100,6 +101,7 @@ def network(
         whole, pieces = in_pieces(whole, maps, cut)
     return Network(
         given,
+        model,
         whole,
         tuple(Array(name, identifiers[name], sizes[name]) for name in inputs),
         tuple(Array(name, identifiers[name], made[name]) for name in made),

@@ -16,6 +16,7 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph.chains import Chain, strip_problem
+from winogen.graph.choose import error_of
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, least, offsets
@@ -62,6 +63,24 @@ class Schedule:
     part_bytes: int = 0
 
     @property
+    def ways(self) -> str:
+        """A name of how every layer runs."""
+        return repr((self.planned.settings.layout, self._convolutions))
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The errors that are predicted of layers, by what they make."""
+        found: dict[str, float] = {}
+        target = self.planned.settings.target
+        for step, problem, some in zip(
+            self.planned.steps, self.planned.problems, self.planned.choices
+        ):
+            if problem is not None:
+                error = error_of(problem, some.ways[0].candidate, target)
+                found[step.key] = max(error, found.get(step.key, 0.0))
+        return found
+
+    @property
     def predicted_error(self) -> float:
         """Of the outputs, relative to the largest: as if errors of layers met as random numbers."""
         target = self.planned.settings.target
@@ -86,8 +105,7 @@ class Schedule:
         return [(problem, some.ways[0].candidate.choice) for problem, some in both if problem]
 
 
-def schedule(
-    network: Network,
+def settings_of(
     target: Target,
     *,
     tolerance: float | None = None,
@@ -95,15 +113,13 @@ def schedule(
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
     threads: int | None = None,
-) -> Schedule:
-    """Return the plan of a network on one thread, in the layout that is predicted to be faster.
+    tolerances: Mapping[str, float] | None = None,
+) -> Settings:
+    """Return what all layers have in common; ``tolerances``: of single ones, by what they make.
 
-    ``threads``: of the caller, each of which runs a part of every step.
-
-    It is made for the default machine: the same wherever it is made. Raises InvalidValue, and
-    Unsupported for an algorithm that some layer does not have.
+    The machine is the default one: the same wherever files are made.
     """
-    settings = Settings(
+    return Settings(
         layout="NCHW",
         dtype="float32",
         threads=threads or 1,
@@ -113,7 +129,21 @@ def schedule(
         machine=unmeasured(target, waits=threads is None),
         workspace_limit=workspace_limit,
         filter_dtype=filter_dtype,
+        tolerances=tuple((tolerances or {}).items()),
     )
+
+
+def schedule(
+    network: Network, target: Target, *, threads: int | None = None, **options: Any
+) -> Schedule:
+    """Return the plan of a network on one thread, in the layout that is predicted to be faster.
+
+    ``threads``: of the caller, each of which runs a part of every step. ``options``: those of
+    `settings_of`.
+
+    Raises InvalidValue, and Unsupported for an algorithm that some layer does not have.
+    """
+    settings = settings_of(target, threads=threads, **options)
     if network.pieces is not None:
         settings = replace(settings, algorithm="direct", pieces=True)
     values = shapes(network.graph, dict(zip(network.graph.inputs, network.maps)))

@@ -20,6 +20,7 @@ from winogen.errors import (
     WinogenError,
 )
 from winogen.files import check_folder, check_regular, whole_folder
+from winogen.graph.promise import checked_promise
 from winogen.network.bytes_reading import ByteNetwork, read_bytes
 from winogen.network.bytes_testing import is_optimized
 from winogen.network.bytes_writing import ByteWriter
@@ -27,6 +28,7 @@ from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.hosts import HOSTS
 from winogen.network.pieces import Cutting
+from winogen.network.promising import Kept, Promising
 from winogen.network.reading import Network, loaded, network, shapes_of
 from winogen.network.schedule import Schedule, schedule
 from winogen.network.suspects import first_wrong
@@ -56,6 +58,7 @@ class Files:
     products: int
     direct_products: int  # that direct convolution has
     comparison: str = ""  # how it was compared with the model, or why it was not
+    kept: Kept | None = None  # what is promised of the error at the output, if that was asked for
 
     def __str__(self) -> str:
         text = (
@@ -67,7 +70,8 @@ class Files:
             text += f" (direct convolution: {self.direct_products:,})"
         if self.predicted_error:
             text += f"; predicted error {self.predicted_error:.1e} of the largest output"
-        return "\n".join(filter(None, (text, self.comparison)))
+        promised = self.kept.line if self.kept else ""
+        return "\n".join(filter(None, (text, promised, self.comparison)))
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write all files into a folder, which is made; return their paths.
@@ -93,6 +97,7 @@ def generate(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     weights: str | None = None,
     tolerance: float | None = None,
+    output_tolerance: float | None = None,
     algorithm: str = "auto",
     workspace_limit: int | None = None,
     filter_dtype: str | None = None,
@@ -111,6 +116,11 @@ def generate(
     this CPU's. ``input_shapes``: sizes of inputs, where the model leaves them open; an open
     batch is 1. ``weights``: one of `WEIGHTS`, by default the first. ``tolerance``, ``algorithm``,
     ``workspace_limit``: of every layer of floats, as in `conv2d`.
+    ``output_tolerance``: the largest error of each output, |y - y64| / |y64| (L2) against the model
+    in float64, on normal random inputs and such between 0 and 1; None for no such promise. Each
+    layer gets a tolerance of its own, where an error buys most of the time that is predicted for
+    the instruction set, and keeps to ``tolerance`` besides. `Files.kept` has what came of it. It
+    takes a check.
     ``filter_dtype``: None, or one of `FILTERS`, in which packed filters are stored; they take half
     the bytes, and are widened when they are read.
     ``flash_limit``: of a quantized model, how many bytes its constants may take: then 3x3 layers
@@ -145,6 +155,8 @@ def generate(
         arguments.choice("weights", weights, WEIGHTS)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    if output_tolerance is not None:
+        output_tolerance = checked_promise(output_tolerance)
     if filter_dtype is not None:
         arguments.choice("filter_dtype", filter_dtype, FILTERS)
     if flash_limit is not None:
@@ -165,7 +177,7 @@ def generate(
     proto = load(model_or_path)
     cut = None
     if pieces is not None:
-        cut = _cut(proto, pieces, input_shapes, host, algorithm, tolerance)
+        cut = _cut(proto, pieces, input_shapes, host, algorithm, tolerance, output_tolerance)
         proto, input_shapes = cut.proto, cut.sizes()
     model = loaded(proto, input_shapes)
     if row is None:
@@ -175,9 +187,17 @@ def generate(
         row.check(isa, weights, is_quantized(model))
         targets, where, build = row.own_targets, row.weights, row.open()
     written = partial(_written, name, where, floats, flash_limit, command, cut)
+    promising = None
+    if output_tolerance is not None:
+        if is_quantized(model) or not check:
+            why = "without a check" if not check else "as the model is a quantized one"
+            raise Unsupported(f"output_tolerance: got {output_tolerance:g}; allowed: None {why}")
+        promising = Promising(name, network(model, name), output_tolerance, floats)
+    kept = [promising.kept(target) if promising else None for target in targets]
     with working("planning the network and packing its weights"):
-        all_made = [written(target, model) for target in targets]
+        all_made = [written(*one, model) for one in zip(kept, targets)]
     made, target = all_made[-1], targets[-1]
+    written = partial(written, kept[-1])
     if build is not None:
         with working(f"compiling the network for {host}"):
             contents = build(name, [one.program for one in all_made], command)
@@ -186,7 +206,8 @@ def generate(
         return replace(made.files, comparison="not compared with the model")
     with working("comparing the network with its model"):
         try:
-            return replace(made.files, comparison=_comparison(proto, model, made, written))
+            said = _comparison(proto, model, made, written, promising)
+            return replace(made.files, comparison=said)
         except Differs as problem:
             if isinstance(made.read, ByteNetwork) or cut is not None:
                 raise
@@ -198,7 +219,13 @@ def generate(
             ) from problem
 
 
-def _comparison(proto: Any, model: Model, made: _Made, written: Callable[..., _Made]) -> str:
+def _comparison(
+    proto: Any,
+    model: Model,
+    made: _Made,
+    written: Callable[..., _Made],
+    promising: Promising | None = None,
+) -> str:
     """How the files of a model compare with it; raises VerificationError if they differ."""
     codes = isinstance(made.read, ByteNetwork)
     optimized = isinstance(made.read, ByteNetwork) and is_optimized(made.read)
@@ -207,6 +234,8 @@ def _comparison(proto: Any, model: Model, made: _Made, written: Callable[..., _M
         pieces = made.read.pieces
         model, products = loaded(proto, pieces.cut.sizes(pieces.times)), products * pieces.times
     claim = Claim(proto, model, error, products, codes, optimized, made.allowed)
+    if promising is not None:
+        claim = claim._replace(promised=promising.asked, unseen=promising.unseen)
 
     def twin() -> tuple[Program, float]:
         other = written(TARGETS["generic"], model)
@@ -228,7 +257,13 @@ def _differs(input_shapes: Any, written: Callable[..., _Made], target: Target, p
 
 
 def _cut(
-    proto: Any, pieces: Any, given: Any, host: str, algorithm: str, tolerance: float | None
+    proto: Any,
+    pieces: Any,
+    given: Any,
+    host: str,
+    algorithm: str,
+    tolerance: float | None,
+    output_tolerance: float | None,
 ) -> Cutting:
     """How signals of a model come in pieces; raises InvalidType and InvalidValue."""
     samples = arguments.whole("pieces", pieces, 1, "None or a positive number of samples")
@@ -236,6 +271,7 @@ def _cut(
         ("host", host, ("c",)),
         ("algorithm", algorithm, ("auto", "direct")),
         ("tolerance", tolerance, (None,)),
+        ("output_tolerance", output_tolerance, (None,)),
     ):
         if got not in allowed:
             names = " or ".join(map(repr, allowed))
@@ -261,13 +297,15 @@ def _written(
     flash_limit: int | None,
     command: str,
     cut: Cutting | None,
+    kept: Kept | None,
     target: Target,
     model: Model,
 ) -> _Made:
     """Return the files for a target; ``floats``: options of layers of floats."""
+    tolerances = kept.tolerances if kept else None
 
     def planned(read: Network) -> Schedule:
-        return schedule(read, target, **floats)
+        return schedule(read, target, tolerances=tolerances, **floats)
 
     if is_quantized(model):
         if floats["threads"] is not None:
@@ -295,21 +333,12 @@ def _written(
         )
     whole = network(model, name, cut=cut)
     plan = planned(whole)
-    alone = FloatWriter(name, whole, plan, target, weights, command)
+    alone = FloatWriter(name, whole, plan, target, weights, command, kept)
     sizes = plan.arena_bytes, plan.least_bytes
     contents = alone.files()
-    files = Files(contents, *sizes, alone.weight_bytes, plan.predicted_error, *plan.products)
-    ends_of = whole.inputs, whole.outputs
-    program = Program(
-        name,
-        contents,
-        alone.flagged,
-        *ends_of,
-        weights == "file",
-        plan.shared,
-        whole.pieces.times if whole.pieces else 0,
-    )
-    return _Made(files, program, whole, {})
+    bytes_, error = alone.weight_bytes, plan.predicted_error
+    files = Files(contents, *sizes, bytes_, error, *plan.products, kept=kept)
+    return _Made(files, alone.program(contents), whole, {})
 
 
 def _of_bytes(writer: ByteWriter) -> Files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from winogen.errors import Unsupported
 from winogen.graph import ceilings, simplify
@@ -14,7 +14,7 @@ from winogen.graph.ceilings import Errors
 from winogen.graph.decide import LATE, Decider
 from winogen.graph.measured import Memory
 from winogen.graph.promise import OutputPromise
-from winogen.graph.spending import Spending, cheapest
+from winogen.graph.spending import Spending, Spent, cheapest, offered
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
 from winogen.onnx.promising import UnseenFeeds, gains_of, settings_of, sized_parts
@@ -25,17 +25,6 @@ from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
-
-
-class Spent(NamedTuple):
-    """What a layer may spend of the error at the output."""
-
-    tolerance: float
-    share: float | None  # of the squared error at the output, as predicted
-
-    def __str__(self) -> str:
-        share = "" if self.share is None else f", {self.share:.0%} of the squared error"
-        return f"tolerance {self.tolerance:.1e}{share}"
 
 
 @dataclass(frozen=True)
@@ -287,7 +276,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         threads, tolerance = self._settings["threads"], self._settings["tolerance"]
         settings = settings_of(model, reading, threads or 1, tolerance)
         with working("planning"):
-            return cheapest(parts, settings, self._gains, budget)
+            return cheapest(offered(parts, settings), self._gains, budget)
 
     def promise(self, draft: Draft[RewrittenNodes]) -> OutputPromise | None:
         """Measure the error at the output, of what is returned, on random inputs."""
@@ -299,8 +288,10 @@ class Onnxruntime(Adapter[RewrittenNodes]):
         running = measuring.running(draft.made.proto)
         computed = {name for names in draft.made.writer.within.values() for name in names}
         errors = {name: e for name, e in spending.errors.items() if name in computed}
-        found = self._unseen(measuring)
-        return running and found.promise(running, asked, spending.predicted(errors))
+        if running is None:
+            return None
+        run = partial(running.session.run, None)
+        return self._unseen(measuring).promise(run, asked, spending.predicted(errors))
 
     def _unseen(self, measuring: Measuring) -> UnseenFeeds:
         if self._cases is None:
@@ -338,11 +329,7 @@ class Onnxruntime(Adapter[RewrittenNodes]):
             return {}
         computed = {name for names in writer.within.values() for name in names}
         errors = {name: e for name, e in spending.errors.items() if name in computed}
-        labels = draft.made.labels
-        return {
-            labels.get(name) or name: Spent(spending.tolerances[name], spending.share(name, errors))
-            for name in errors
-        }
+        return spending.spent(errors, draft.made.labels)
 
     def keep(self, draft: Draft[RewrittenNodes]) -> Mapping[str, str]:
         """Return nothing: what is made again is compared again."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, usual_sizes
 from winogen.onnx.proof import Exposed
 from winogen.onnx.reading import Reading
-from winogen.onnx.reference import Reference, Running
+from winogen.onnx.reference import Reference
 from winogen.onnx.whole import disturbed
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
@@ -82,13 +81,16 @@ def settings_of(
 class UnseenFeeds:
     """A model's outputs in float64 and by onnxruntime, on several inputs of its usual sizes."""
 
-    def __init__(self, model: Model, reference: Reference):
+    def __init__(
+        self, model: Model, reference: Reference, seeds: Sequence[int] = (*_SEEDS, *_MORE)
+    ):
+        """``seeds``: of the numbers; as many as there is time for, two at least."""
         self._cases: list[promise.Unseen] = []
         is_late = promise.part_of_limit()
         if reference.original is None:
             return
-        for seed in (*_SEEDS, *_MORE):
-            if is_late() and seed in _MORE:
+        for seed in seeds:
+            if is_late() and len(self._cases) >= len(_SEEDS):
                 break
             feed = feed_of(model, usual_sizes(model), seed)
             exact = reference.doubled(feed)
@@ -98,12 +100,16 @@ class UnseenFeeds:
             if promise.output_error(theirs, exact) is not None:
                 self._cases.append(promise.Unseen(feed, theirs, exact))
 
+    @property
+    def feeds(self) -> list[Feed]:
+        """The inputs, in the order in which `promise` asks for their outputs."""
+        return [case.given for case in self._cases]
+
     def promise(
-        self, running: Running | None, asked: float, predicted: float = 0.0
+        self, run: Callable[[Feed], Sequence[Any]] | None, asked: float, predicted: float = 0.0
     ) -> promise.OutputPromise | None:
-        """Return the errors at the outputs; ``running`` None: of the original itself.
+        """Return the errors at the outputs that ``run`` makes; None: of the original itself.
 
         None where no input has known ones.
         """
-        run = None if running is None else partial(running.session.run, None)
         return promise.promised(self._cases, run, asked, predicted)

@@ -27,7 +27,7 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.decide import LATE, measure
 from winogen.graph.measured import digest
 from winogen.graph.planning import Outlines, Planned
-from winogen.graph.spending import Spending, cheapest
+from winogen.graph.spending import Spending, cheapest, offered
 from winogen.graph.step_ways import ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting, working
@@ -236,7 +236,7 @@ def spend(
     count = threads or torch.get_num_threads()
     settings = Segment(pieces[0], tolerance=tolerance, threads=count).settings()
     with working("planning"):
-        return cheapest(sized, settings, gains, budget)
+        return cheapest(offered(sized, settings), gains, budget)
 
 
 def _saved(planned: Planned, number: int) -> float:
