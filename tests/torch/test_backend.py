@@ -16,7 +16,10 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import CompilerNotFound, OutOfMemory  # noqa: E402
+from winogen.graph.promise import OutputPromise  # noqa: E402
 from winogen.torch.backend import _Backend, winogen  # noqa: E402
+from winogen.torch.promising import UnseenInputs  # noqa: E402
+from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("never_torch")
 
@@ -453,3 +456,60 @@ def test_a_segment_that_differs_is_left_to_torch(x, monkeypatch):
         compiled = torch.compile(model, backend=winogen)
         assert torch.equal(compiled(x), model(x))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class Branches(nn.Module):
+    """One of two convolutions hardly matters at the output; a normalization has buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.matters, self.hardly = (nn.Conv2d(16, 16, 3, padding=1) for _ in range(2))
+        self.norm, self.last = nn.BatchNorm2d(16), nn.Conv2d(16, 8, 3, padding=1)
+
+    def forward(self, x):
+        less = 1e-3 * torch.sigmoid(self.hardly(x))
+        return self.last(torch.relu(self.norm(self.matters(x))) + less)
+
+
+def test_an_output_tolerance_is_kept(backends):
+    """On inputs that nobody has seen; a layer that hardly matters may be off by more."""
+    torch.manual_seed(0)
+    model, x = Branches().eval(), torch.randn(1, 16, 24, 24)
+    before = torch.get_rng_state()
+    compiled = torch.compile(
+        model, backend=winogen, options={"output_tolerance": 1e-6}, fullgraph=True
+    )
+    with torch.no_grad():
+        compiled(x)
+        assert torch.equal(torch.get_rng_state(), before)
+        for _ in range(4):
+            x = torch.randn_like(x)
+            exact = copy.deepcopy(model).double()(x.double())
+            assert (compiled(x).double() - exact).norm() <= 1e-6 * exact.norm()
+    (only,) = backends
+    (segment,) = [m for m in only.compiled.modules() if isinstance(m, SegmentModule)]
+    found = dict(segment.segment.settings().tolerances)
+    assert max(found.values()) > 1.2 * min(found.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output_tolerance": 1e-12}, r"output_tolerance: got 1e-12; allowed: at least \d"),
+        ({"output_tolerance": 2}, "output_tolerance: got 2; allowed: None or a positive number"),
+        ({"tolerances": 1}, "options: got 'tolerances'; allowed: output_tolerance"),
+    ],
+)
+def test_options_that_are_refused(x, options, message):
+    compiled = torch.compile(nets.conv(3, 3), backend=winogen, options=options)
+    with torch.no_grad(), pytest.raises(Exception, match=message):
+        compiled(x)
+
+
+def test_where_no_layers_keep_it_the_graph_runs_as_captured(x, backends, monkeypatch):
+    monkeypatch.setattr(UnseenInputs, "promise", lambda *_: OutputPromise(1e-6, 1e-5, 1e-7, 1))
+    conv = nets.conv(3, 3)
+    compiled = torch.compile(conv, backend=winogen, options={"output_tolerance": 1e-6})
+    with torch.no_grad():
+        assert torch.equal(compiled(x), conv(x))
+    assert backends[0].given_up

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch._ops import HigherOrderOperator
 
+from winogen.errors import InvalidValue
+from winogen.graph import promise, simplify
 from winogen.graph.later import waiting
+from winogen.graph.spending import Spending
+from winogen.tasks.duel import Times
 from winogen.torch import mutation
+from winogen.torch.calling import Calls
 from winogen.torch.cases import Case
-from winogen.torch.drafting import measured
+from winogen.torch.deciding import Decision, spend
+from winogen.torch.drafting import compiled, decided, measured
+from winogen.torch.promising import UnseenInputs, gains_of
 from winogen.torch.proving import unproven
-from winogen.torch.reading import Untraceable, read
+from winogen.torch.reading import Reading, Untraceable, read
 
 Compiled = Callable[..., Any]
 
 # After so many compilations in a row, of one call each, weights count as changing inputs.
 _PATIENCE = 4
+_PROMISE = "output_tolerance"
 
 
-def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+def winogen(
+    module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Compiled:
     """Return a function that computes a captured graph; the backend of `torch.compile`.
 
     Parameters arrive as inputs. Weights of convolutions and normalizations are taken as they are
@@ -34,15 +44,25 @@ def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     elsewhere than on the CPU. So does a graph with a change of an input or a buffer in place, or
     with regions (`torch.autocast`, `torch.no_grad`, `torch.cond`, transforms). What winogen cannot
     compile runs as captured, too, with a warning.
+
+    ``options``: None, or {"output_tolerance": E}, the largest error of each output of a graph, as
+    `winogen.torch.optimize` has it, with the inputs of the first call as its example. Where no
+    layers of winogen keep it, the graph runs as captured. Raises InvalidType and InvalidValue; the
+    first call raises it, too, if not even torch keeps it, or nobody knows the outputs in float64.
     """
-    return _Backend(module, inputs)
+    asked = None
+    for name, value in (options or {}).items():
+        if name != _PROMISE:
+            raise InvalidValue(f"options: got {name!r}; allowed: {_PROMISE}, as in optimize")
+        asked = None if value is None else promise.checked_promise(value)
+    return _Backend(module, inputs, asked)
 
 
 class _Backend:
     """A captured graph: compiled while its weights stay the same and no gradients are wanted."""
 
-    def __init__(self, module: fx.GraphModule, inputs: Sequence[Any]):
-        self.module = module
+    def __init__(self, module: fx.GraphModule, inputs: Sequence[Any], asked: float | None = None):
+        self.module, self.asked = module, asked
         self.names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
         self.symbolic = any(not isinstance(x, torch.Tensor) for x in inputs)
         self.compiled: fx.GraphModule | None = None
@@ -77,7 +97,8 @@ class _Backend:
             return (self.compiled or self.module)(*inputs)
         except Exception as problem:
             # What torch computes in between may have changed a buffer already, and would again.
-            if not all(state.holds(state.tensor) for state in states):
+            refused = isinstance(problem, InvalidValue) and str(problem).startswith(_PROMISE)
+            if refused or not all(state.holds(state.tensor) for state in states):
                 raise
             self._give_up()
             result = self.module(*inputs)  # where this raises, it is the model's own error
@@ -102,13 +123,53 @@ class _Backend:
         if not reading.graph.convolutions:
             self._give_up()
             return
-        body, decision = measured(reading)
+        with torch.random.fork_rng(devices=[]):
+            found = measured(reading) if self.asked is None else self._kept(reading, inputs)
+        if found is None:
+            self._give_up()
+            return
+        body, decision = found
         case = Case("this call", list(inputs), [], None)
         with waiting():  # torch would prove itself
             wrong = unproven(self.module, reading, body, decision, [case])
         if wrong:
             raise Untraceable(next(iter(wrong.values())))
         self.compiled = body
+
+    def _kept(
+        self, reading: Reading, inputs: Sequence[Any]
+    ) -> tuple[fx.GraphModule, Decision] | None:
+        """The fastest module that keeps what is promised; None where none does, but torch."""
+        assert self.asked is not None
+        asked, calls = self.asked, Calls(self.module, inputs, {})
+        fixed = [
+            x
+            for i, (name, x) in enumerate(zip(self.names, inputs))
+            if i in self.stamps or isinstance(x, torch.nn.Parameter) or "_buffers_" in name
+        ]
+        unseen, found = UnseenInputs(self.module, calls, fixed), None
+        graph, times, tried = simplify(reading.graph), dict[str, Times](), set[str]()
+        gains = gains_of(self.module, [node.output for node in graph.convolutions], calls)
+
+        def made(budget: float) -> tuple[fx.GraphModule, Decision, Spending] | None:
+            spending = spend(graph, reading.shapes, gains, budget)
+            layout = spending.layout or None
+            decision = decided(reading, layout=layout, spending=spending, times=times).measured()
+            is_new = decision.digest not in tried
+            tried.add(decision.digest)
+            return (compiled(reading, decision), decision, spending) if is_new else None
+
+        def seen(draft: tuple[fx.GraphModule, Decision, Spending]) -> promise.OutputPromise | None:
+            nonlocal found
+            body, decision, spending = draft
+            with waiting():
+                found = unseen.promise(body, asked, spending.predicted(decision.errors))
+            return found
+
+        (body, decision, _), holds = promise.kept(asked, made, seen)
+        if not holds:
+            promise.check_framework(promise.certain(found, asked), "torch")
+        return (body, decision) if holds else None
 
     def _give_up(self) -> None:
         self.given_up, self.compiled, self.stamps = True, None, {}

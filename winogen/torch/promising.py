@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -69,7 +69,8 @@ def gains_of(module: fx.GraphModule, names: Iterable[str], calls: Calls) -> dict
 class UnseenInputs:
     """A model in float64 and as torch computes it, on the example and on inputs like it."""
 
-    def __init__(self, model: nn.Module, calls: Calls):
+    def __init__(self, model: nn.Module, calls: Calls, fixed: Collection[Tensor] = ()):
+        """``fixed``: arguments that are weights, the same in all inputs."""
         self.model, self.calls = model, calls
         self._cases: list[promise.Unseen] = []
         double, is_late = evaluated(model).double(), promise.part_of_limit()
@@ -78,6 +79,9 @@ class UnseenInputs:
                 if is_late() and len(self._cases) > 1:
                     break
                 tensors = alike(calls.tensors, seed) if seed else calls.tensors
+                for place, tensor in enumerate(calls.tensors):
+                    if any(tensor is one for one in fixed):
+                        tensors[place] = tensor
                 try:
                     with restored(model):
                         theirs = _arrays(run(model, calls, clones(tensors))[0])
