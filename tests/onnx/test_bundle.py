@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 import winogen.onnx
 from winogen.errors import CompilerNotFound, InvalidValue, VerificationError, WinogenError
 from winogen.graph.planning import computable
+from winogen.onnx.model import Model
+from winogen.onnx.reference import Reference
 from winogen.testing import every_layer
 from winogen.toolchain import bundling
 
@@ -59,25 +61,59 @@ def made(tmp_path_factory):
     return folder / "model.onnx", path
 
 
-@pytest.mark.thorough
-def test_a_service_without_a_compiler_computes_the_same(made, tmp_path):
-    original, folder = made
-    session = ort.InferenceSession(original)
-    x = np.random.default_rng(1).standard_normal((1, 8, 12, 16)).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    words = (str(folder), str(tmp_path / "x.npy"), str(tmp_path / "y.npy"))
+def service(folder, x, aside):
+    """What the bundle in a folder computes, in a process without a compiler."""
+    np.save(aside / "x.npy", x)
+    words = (str(folder), str(aside / "x.npy"), str(aside / "y.npy"))
     environment = {name: value for name, value in os.environ.items() if name != "CC"}
     environment |= {
-        "PATH": str(tmp_path),
-        "WINOGEN_CACHE": str(tmp_path / "cache"),
+        "PATH": str(aside),
+        "WINOGEN_CACHE": str(aside / "cache"),
         "WINOGEN_PREBUILT": str(folder),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     run = [sys.executable, "-c", SERVICE, *words]
     done = subprocess.run(run, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return np.load(aside / "y.npy")
+
+
+@pytest.mark.thorough
+def test_a_service_without_a_compiler_computes_the_same(made, tmp_path):
+    original, folder = made
+    session = ort.InferenceSession(original)
+    x = np.random.default_rng(1).standard_normal((1, 8, 12, 16)).astype(np.float32)
     expected = session.run(None, {"x": x})[0]
-    assert np.abs(np.load(tmp_path / "y.npy") - expected).max() < 1e-4 * np.abs(expected).max()
+    found = service(folder, x, tmp_path)
+    assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def tolerances(model):
+    """Those of layers, in the nodes of a model."""
+    attributes = (one for node in model.graph.node for one in node.attribute)
+    return [helper.get_attribute_value(one) for one in attributes if one.name == "tolerances"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_optimized", [False, True])
+def test_a_promise_of_the_error_at_the_output_survives(is_optimized, tmp_path, clock):
+    """Whether the bundle was asked for it or the model before: on inputs that nobody has seen."""
+    clock({})
+    exact, promised = Reference(Model(net()), {}, 1), {"output_tolerance": 6e-7}
+    shapes = {"x": (1, 8, 12, 16)}
+    model = net()
+    if is_optimized:
+        model = winogen.onnx.optimize(model, input_shapes=shapes, **promised)
+        asked = tolerances(model)
+        with pytest.raises(InvalidValue, match="output_tolerance: got 6e-07; allowed: None for a"):
+            winogen.onnx.bundle(model, tmp_path / "no", input_shapes=shapes, **promised)
+        promised = {}
+    folder = winogen.onnx.bundle(model, tmp_path / "served", input_shapes=shapes, **promised)
+    served = tolerances(onnx.load(folder / "model.onnx"))
+    assert served and served == (asked if is_optimized else served)
+    x = np.random.default_rng(7).standard_normal(shapes["x"]).astype(np.float32)
+    y, (wanted,) = service(folder, x, tmp_path), exact.doubled({"x": x})
+    assert np.linalg.norm(y - wanted) <= 6e-7 * np.linalg.norm(wanted)
 
 
 def skip(net):

@@ -63,9 +63,10 @@ def test_a_service_without_a_compiler_computes_the_same(tmp_path):
     with pytest.MonkeyPatch.context() as patch, every_layer():
         patch.setenv("WINOGEN_CALIBRATE", "0")
         shapes = dict.fromkeys(("x", "more_0", "more_1"), (3, 8, 12, 16))
-        served = winogen.torch.bundle(
-            tmp_path / "net.pt2", tmp_path / "served", input_shapes=shapes, threads=2
-        )
+        options = {"input_shapes": shapes, "threads": 2, "output_tolerance": 1e-5}
+        served = winogen.torch.bundle(tmp_path / "net.pt2", tmp_path / "served", **options)
+    told = winogen.torch.report(torch.load(served / "model.pt", weights_only=False))
+    assert told.promise.measured <= told.promise.asked == 1e-5
     args, kwargs = arguments(batch=3)
     torch.save([*args, *kwargs["more"]], tmp_path / "x.pt")
     environment = {name: value for name, value in os.environ.items() if name != "CC"}
@@ -84,6 +85,7 @@ def test_a_service_without_a_compiler_computes_the_same(tmp_path):
     assert sorted(found) == sorted(expected)
     for name in expected:
         torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+        assert (found[name] - expected[name]).norm() <= 1.1e-5 * expected[name].norm()
 
 
 def program_of(batch):

@@ -20,6 +20,9 @@ def bundle(
     tolerance: float = typer.Option(
         None, help="Error that suffices in every layer, as in conv2d: 1e-5."
     ),
+    output_tolerance: float = typer.Option(
+        None, help="Error that each output may have, relative, L2: 1e-4. Layers share it."
+    ),
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a call (default: onnxruntime's or torch's)."
     ),
@@ -37,9 +40,8 @@ def bundle(
     shapes = shapes_of(input)
     kind = import_module(f"winogen.{'torch' if model.suffix == '.pt2' else 'onnx'}.bundling")
     with working("bundling"):
-        folder = kind.bundle(
-            model, output, input_shapes=shapes, tolerance=tolerance, threads=threads
-        )
+        errors = {"tolerance": tolerance, "output_tolerance": output_tolerance}
+        folder = kind.bundle(model, output, input_shapes=shapes, threads=threads, **errors)
     size = sum(path.stat().st_size for path in folder.iterdir())
     typer.echo(f"{folder}: {size >> 10:,} kB, without a compiler the same result")
     typer.echo(f"run it by WINOGEN_PREBUILT={folder} and {kind.MODEL} there")

@@ -63,7 +63,7 @@ class Claim(NamedTuple):
     unseen: UnseenFeeds | None = None
 
 
-class Place(NamedTuple):
+class Runnable(NamedTuple):
     """A program, and where it runs."""
 
     program: Program
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 Twin = Callable[[], tuple[Program, float]]
 
 
-def place_of(program: Program, error: float, products: float, twin: Twin) -> Place:
+def place_of(program: Program, error: float, products: float, twin: Twin) -> Runnable:
     """Return where a program runs, or the same network for any CPU, which ``twin`` makes.
 
     ``error``: what is predicted of it, as the twin comes with its own; ``products``: how many
@@ -85,11 +85,11 @@ def place_of(program: Program, error: float, products: float, twin: Twin) -> Pla
         runner = program.runner()
         if runner.is_emulated and products > _MOST_EMULATED:
             raise CompilerNotFound(f"{runner.words[0]} would take too long")
-        return Place(program, error, runner, runner.how)
+        return Runnable(program, error, runner, runner.how)
     except CompilerNotFound as lack:
         program, error = twin()
         how = f"as the same network for any CPU, since {first_line(lack)}"
-        return Place(program, error, program.runner(), how)
+        return Runnable(program, error, program.runner(), how)
 
 
 def compared(claim: Claim, program: Program, twin: Twin) -> str:

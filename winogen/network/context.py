@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from winogen.network.bytes_writing import Call as ByteCall
     from winogen.network.calls import Call, Loop
     from winogen.network.pieces import Pieces
-    from winogen.network.promising import Kept
+    from winogen.network.promising import KeptPromise
     from winogen.network.reading import Array
     from winogen.network.weights import Weights
 
@@ -103,7 +103,7 @@ class FloatFilesContext(FloatCodeContext, templates=paths((*_CODE, *_WHOLE))):
     least_bytes: int  # that any arena has
     predicted: float  # error, and below how far tested outputs may be off
     limit: float
-    kept: Kept | None = None  # what is promised of the outputs' errors
+    kept: KeptPromise | None = None  # what is promised of the outputs' errors
     products: int  # of all convolutions, and below what direct convolution has
     direct_products: int
     feed: Sequence[tuple[Array, str]]  # numbers of each input of the test

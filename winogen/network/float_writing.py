@@ -38,7 +38,7 @@ from winogen.records import Target
 from winogen.toolchain import host_target
 
 if TYPE_CHECKING:
-    from winogen.network.promising import Kept
+    from winogen.network.promising import KeptPromise
 
 _SHARE = "part", "parts"  # the last arguments of what runs in parts
 
@@ -63,7 +63,7 @@ class FloatWriter:
         target: Target,
         where: str,
         command: str,
-        kept: Kept | None = None,
+        kept: KeptPromise | None = None,
     ):
         """``kept``: what is promised of the error at the output."""
         self.name, self.read, self.plan, self.target = name, read, plan, target

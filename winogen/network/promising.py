@@ -17,7 +17,7 @@ from winogen.errors import CompilerNotFound, Unsupported
 from winogen.graph import promise
 from winogen.graph.promise import SAFE, OutputPromise
 from winogen.graph.spending import Spending, Spent, cheapest, offered
-from winogen.network.comparison import Place, place_of, too_large
+from winogen.network.comparison import Runnable, place_of, too_large
 from winogen.network.example import UNSEEN
 from winogen.network.float_writing import FloatWriter
 from winogen.network.reading import Network
@@ -32,7 +32,7 @@ from winogen.records import TARGETS, Target
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPromise:
     """The tolerances of a network's layers, and what they keep."""
 
     tolerances: Mapping[str, float]
@@ -67,7 +67,7 @@ class Promising:
         self.name, self.read, self.asked, self._options = name, read, asked, options
         self._reference = Reference(read.model, self._feed, 1)
 
-    def kept(self, target: Target) -> Kept:
+    def kept(self, target: Target) -> KeptPromise:
         """Return the tolerances of the least predicted time that keep to it.
 
         Raises InvalidValue where none do, and Unsupported where nothing can be measured.
@@ -90,7 +90,7 @@ class Promising:
             raise too_large(self.asked, draft.counts / SAFE)
         labels = {node.output: node.label for node in self.read.graph.convolutions}
         spent = draft.spending.spent(draft.plan.errors, labels)
-        return Kept(draft.spending.tolerances, told, draft.how, spent)
+        return KeptPromise(draft.spending.tolerances, told, draft.how, spent)
 
     @cached_property
     def unseen(self) -> UnseenFeeds:
@@ -145,7 +145,7 @@ class Promising:
 
 
 def measured(
-    place: Place, cases: UnseenFeeds, asked: float, predicted: float = 0.0
+    place: Runnable, cases: UnseenFeeds, asked: float, predicted: float = 0.0
 ) -> OutputPromise | None:
     """Return the error at the outputs of a network as C; None where nobody knows the model's."""
     outputs = iter(place.program.run(place.runner, cases.feeds))

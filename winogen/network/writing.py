@@ -28,7 +28,7 @@ from winogen.network.comparison import Claim, Differs, compared
 from winogen.network.float_writing import FloatWriter
 from winogen.network.hosts import HOSTS
 from winogen.network.pieces import Cutting
-from winogen.network.promising import Kept, Promising
+from winogen.network.promising import KeptPromise, Promising
 from winogen.network.reading import Network, loaded, network, shapes_of
 from winogen.network.schedule import Schedule, schedule
 from winogen.network.suspects import first_wrong
@@ -58,7 +58,7 @@ class Files:
     products: int
     direct_products: int  # that direct convolution has
     comparison: str = ""  # how it was compared with the model, or why it was not
-    kept: Kept | None = None  # what is promised of the error at the output, if that was asked for
+    kept: KeptPromise | None = None  # what is promised of the error at the output, if asked for
 
     def __str__(self) -> str:
         text = (
@@ -297,7 +297,7 @@ def _written(
     flash_limit: int | None,
     command: str,
     cut: Cutting | None,
-    kept: Kept | None,
+    kept: KeptPromise | None,
     target: Target,
     model: Model,
 ) -> _Made:

@@ -31,11 +31,13 @@ def bundle(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     tolerance: float | None = None,
+    output_tolerance: float | None = None,
     threads: int | None = None,
 ) -> Path:
     """Write a folder with a model and its kernels, which runs without a compiler; return its path.
 
-    The model is optimized as `optimize` does it, unless it was before. Its kernels are those that
+    The model is optimized as `optimize` does it, unless it was before: then it keeps what was
+    promised of it, and has no other ``output_tolerance``. Its kernels are those that
     this machine takes for the sizes of ``input_shapes``, on ``threads`` threads (None for
     onnxruntime's default). Where the environment variable WINOGEN_PREBUILT names the folder,
     sessions of its ``model.onnx`` find them, on CPUs with the same instruction set; other sizes run
@@ -49,8 +51,15 @@ def bundle(
     proto = load(model_or_path)
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     usual_sizes(Model(proto, shapes))  # refuses before any work
-    if not any(node.domain == OWN_DOMAIN for node in proto.graph.node):
-        rewritten = rewrite(proto, tolerance=tolerance, threads=threads, input_shapes=shapes)
+    is_optimized = any(node.domain == OWN_DOMAIN for node in proto.graph.node)
+    if is_optimized and output_tolerance is not None:
+        raise InvalidValue(
+            f"output_tolerance: got {output_tolerance!r}; allowed: None for a model that was "
+            "optimized before"
+        )
+    if not is_optimized:
+        options: dict[str, Any] = {"tolerance": tolerance, "output_tolerance": output_tolerance}
+        rewritten = rewrite(proto, threads=threads, input_shapes=shapes, **options)
         if rewritten.is_original:
             raise InvalidValue(f"model: {rewritten}; allowed: one that winogen makes faster")
         proto = rewritten.model

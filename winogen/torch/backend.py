@@ -142,11 +142,9 @@ class _Backend:
         """The fastest module that keeps what is promised; None where none does, but torch."""
         assert self.asked is not None
         asked, calls = self.asked, Calls(self.module, inputs, {})
-        fixed = [
-            x
-            for i, (name, x) in enumerate(zip(self.names, inputs))
-            if i in self.stamps or isinstance(x, torch.nn.Parameter) or "_buffers_" in name
-        ]
+        weights = {i for i, name in enumerate(self.names) if "_buffers_" in name}
+        weights |= {i for i, x in enumerate(inputs) if isinstance(x, torch.nn.Parameter)}
+        fixed = [inputs[i] for i in weights | self.stamps.keys()]
         unseen, found = UnseenInputs(self.module, calls, fixed), None
         graph, times, tried = simplify(reading.graph), dict[str, Times](), set[str]()
         gains = gains_of(self.module, [node.output for node in graph.convolutions], calls)

@@ -34,6 +34,7 @@ def bundle(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     tolerance: float | None = None,
+    output_tolerance: float | None = None,
     threads: int | None = None,
 ) -> Path:
     """Write a folder with a model and its kernels, which runs without a compiler; return its path.
@@ -54,7 +55,8 @@ def bundle(
     model = _model(program, _example(program, dict(input_shapes or {})))
     tensors = model.calls.tensors
     args, _ = model.calls.arguments(tensors)
-    made = optimize(model, args, tolerance=tolerance, threads=threads)
+    options: dict[str, Any] = {"tolerance": tolerance, "output_tolerance": output_tolerance}
+    made = optimize(model, args, threads=threads, **options)
     if not made.winogen_report.segments:
         raise InvalidValue(f"model: got one that winogen leaves to torch\n{made.winogen_report}")
 
