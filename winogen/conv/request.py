@@ -10,7 +10,7 @@ from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Sizes
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.kernels import algorithms, algorithms_beside, general, is_tiled
+from winogen.kernels import algorithms, algorithms_beside, family, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
@@ -121,14 +121,16 @@ def _numbers(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     for name, value in numbers.items():
         if value is None:
             continue
-        able = algorithms(Precision.of(layer.dtype, filters, products))
+        precision = Precision.of(layer.dtype, filters, products)
+        able = algorithms(precision)
         if layer.rank == 3 and products:
             raise Unsupported(
                 f'{name}: got "{value}" for a layer of 3 axes; allowed: None, or filter_dtype'
             )
         if not able:
             raise InvalidValue(f'{name}: got "{value}" with {layer.dtype} arrays; allowed: None')
-        if algorithm not in ("auto", *able):
+        others = any(one.computes(precision) for one in family(algorithm))  # of the laboratory, say
+        if algorithm not in ("auto", *able) and not others:
             raise Unsupported(
                 f'{name}: got "{value}" with algorithm "{algorithm}"; allowed: None, or algorithm '
                 f"auto, {', '.join(able)}"

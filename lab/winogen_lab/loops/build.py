@@ -24,6 +24,7 @@ from winogen_lab.loops.nest import (
     Nest,
     Region,
     TileLayout,
+    Widen,
 )
 from winogen_lab.loops.parameters import DIMS, IMAGE_DIMS, SUMMED, LoopProblem, Parameters
 from winogen_lab.loops.rules import check
@@ -118,11 +119,13 @@ class _Builder:
         )
         self.tile_numbers = pitch if nest.copies == "explicit" else 0
 
-        self.waits = nest.output != problem.output_layout
-        pitch, of_sums = 1, {}
+        # Narrow outputs are rounded when they are complete.
+        self.waits = nest.output != problem.output_layout or bool(problem.arrays)
+        pitch, of_sums, self.region = 1, {}, {}
         for dim in reversed(nest.output):
             of_sums[dim] = pitch
-            pitch *= -(-self.outputs[dim].size // step[dim]) * step[dim]
+            self.region[dim] = -(-self.outputs[dim].size // step[dim]) * step[dim]
+            pitch *= self.region[dim]
         self.sums_numbers = pitch if self.waits else 0
         strides = problem.output
         self.output_pitch = (
@@ -144,6 +147,8 @@ class _Builder:
         if nest.kernel.endswith("m"):  # an m that is a multiple of the step
             self.kernel_pitch["M"] //= step["M"]
         self.packed, self.packed_order = pitch, tuple(reversed(loops))
+        self.widens = nest.widened == "once"
+        self.wide_numbers = self.kernel_pitch["M"] * step["M"] if self.widens else 0
 
     # --- the tree
 
@@ -166,6 +171,8 @@ class _Builder:
             self.lanes,
             tile=self.tile_numbers,
             sums=self.sums_numbers,
+            wide=self.wide_numbers,
+            region=tuple(self.region[dim] for dim in "MHW"),  # type: ignore[arg-type]
             pitch=tuple(self.output_pitch[dim] for dim in "MHW"),  # type: ignore[arg-type]
             packed=self.packed,
             packed_order=self.packed_order,
@@ -243,8 +250,16 @@ class _Builder:
             body = (self._own_loop("M", body),)
         if not implicit:
             low = self._input_position({dim: span.low for dim, span in self.inputs.items()})
-            return (Copy(low, self.tile_size, self.tile), *body)
-        return body if outer is None else (Guard(outer, body),)
+            body = (Copy(low, self.tile_size, self.tile), *body)
+        elif outer is not None:
+            body = (Guard(outer, body),)
+        if self.widens:
+            body = (Widen(self._first_filter(), self.wide_numbers), *body)
+        return body
+
+    def _first_filter(self) -> Affine:
+        """Where the packed filters of a step along M begin."""
+        return Affine.of("m") * self.kernel_pitch["M"]
 
     def _own_loop(self, dim: str, body: Body) -> For:
         """A loop that the micro-kernel has: over a block, if the dim is blocked."""
@@ -302,9 +317,11 @@ class _Builder:
         inner = kernel_at.get("m", kernel_at["M"])
         filters_at = Affine.of("m") * kernel_at["M"] + Affine.of("c") * kernel_at["C"]
         filters_at += Affine.of("y") * kernel_at["Y"] + Affine.of("x") * kernel_at["X"]
+        filters_at -= self._first_filter() if self.widens else Affine()
 
-        def kernel(filter_: Affine, channel: Affine) -> Affine:
-            return filters_at + filter_ * inner + channel * kernel_at["C"]
+        def kernel(filter_: Affine, channel: Affine) -> tuple[str, Affine]:
+            address = filters_at + filter_ * inner + channel * kernel_at["C"]
+            return ("wide" if self.widens else "kernel"), address
 
         to = self.output_pitch
         lows = {dim: self.outputs[dim].low if self.waits else Affine() for dim in "MHW"}

@@ -21,7 +21,7 @@ from winogen_lab.loops.nest import (
     walk,
 )
 
-_OPERANDS = ("image", "tile", "kernel")
+_OPERANDS = ("image", "tile", "kernel", "wide")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Places:
     image: Callable[[Affine, Affine], tuple[str, Affine]]  # (pixel, channel) -> array, address
     pitch: Pair  # from one row and column of the input to the next in memory
     pixel_stride: int  # from one pixel to the next
-    kernel: Callable[[Affine, Affine], Affine]  # (filter, channel), of the block -> address
+    kernel: Callable[[Affine, Affine], tuple[str, Affine]]  # (filter, channel) -> array, address
     output: Callable[[Affine, Affine], tuple[str, Affine]]  # (filter, pixel) -> array, address
     output_row: int  # from one row of the sums to the next in memory
     writes: bool  # whether sums are complete, so that outputs need not be read
@@ -153,7 +153,7 @@ def _dot(p: Places, masked: bool) -> Body:
     zero, one = Affine(), Reg("filter", (FILTER,))
     return (
         Let(Symbol("filter", "vector", (p.filters,))),
-        *register_loop("i", p.filters, Load(one, "kernel", p.kernel(FILTER, zero))),
+        *register_loop("i", p.filters, Load(one, *p.kernel(FILTER, zero))),
         *register_loop(
             "j",
             p.pixels,
@@ -174,7 +174,7 @@ def _filter_vectors(p: Places, channel: Affine) -> Body:
         *register_loop(
             "i",
             p.filters,
-            Load(Reg("filter", (FILTER,)), "kernel", p.kernel(FILTER * p.lanes, channel)),
+            Load(Reg("filter", (FILTER,)), *p.kernel(FILTER * p.lanes, channel)),
         ),
     )
 
@@ -201,10 +201,10 @@ def _resident(p: Places, masked: bool) -> Body:
         Let(Symbol("filter", "vector", (down * across, p.filters))),
         Let(Symbol("pixel", "vector")),
     ]
-    address = p.kernel(FILTER * p.lanes, zero)
+    filters, address = p.kernel(FILTER * p.lanes, zero)
     for y, x in product(range(down), range(across)):
         tap = {dim: at for dim, at in zip("yx", (y, x)) if dim.upper() in p.kind.resident}
-        load = Load(Reg("filter", (Affine(y * across + x), FILTER)), "kernel", address.at(tap))
+        load = Load(Reg("filter", (Affine(y * across + x), FILTER)), filters, address.at(tap))
         body += register_loop("i", p.filters, load)
     array, first = p.image(zero, zero)
     rows, columns = map(meetings, (p.rows, p.pixels), p.taps, p.steps, p.spread)
@@ -236,7 +236,7 @@ def _over_pixels(p: Places, masked: bool) -> Body:
             "i",
             p.filters,
             Let(Symbol("filter", "vector")),
-            Load(Reg("filter"), "kernel", p.kernel(FILTER, Affine()), "broadcast"),
+            Load(Reg("filter"), *p.kernel(FILTER, Affine()), "broadcast"),
             *register_loop(
                 "j",
                 p.pixels,
@@ -313,7 +313,7 @@ def _permuted(p: Places, masked: bool) -> Body:
             p.filters,
             Let(Symbol("filter", "vector")),
             Let(Symbol("turned", "vector", (block,))),
-            Load(Reg("filter"), "kernel", p.kernel(FILTER * lanes, Affine())),
+            Load(Reg("filter"), *p.kernel(FILTER * lanes, Affine())),
             *rotated,
             *register_loop("j", p.pixels, Let(Symbol("moved", "vector")), *meetings),
         ),

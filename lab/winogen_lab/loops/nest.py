@@ -266,6 +266,14 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Widen:
+    """Packed filters of a step, `count` of them from `address` on, become what is computed with."""
+
+    address: Affine
+    count: int
+
+
+@dataclass(frozen=True)
 class Region:
     """Outputs from (filter, row, col) on, as many as fit."""
 
@@ -302,8 +310,8 @@ class Fetch:
 
 
 Node = (
-    For | Guard | Let | Load | Store | Fma | Add | HAdd | Permute | Unscramble | Copy | Begin
-    | Finish | Fetch
+    For | Guard | Let | Load | Store | Fma | Add | HAdd | Permute | Unscramble | Copy | Widen
+    | Begin | Finish | Fetch
 )  # fmt: skip
 Body = tuple[Node, ...]
 
@@ -316,6 +324,8 @@ class Nest:
     lanes: int
     tile: int = 0  # numbers of the copy of inputs
     sums: int = 0  # numbers of the outputs that wait
+    wide: int = 0  # numbers of the filters that are widened once
+    region: tuple[int, int, int] = (0, 0, 0)  # filters, rows, columns that are finished together
     pitch: tuple[int, int, int] = (0, 0, 0)  # from the sum of one filter, row, column to the next
     packed: int = 0  # numbers of the filters of a group
     packed_order: tuple[tuple[str, int, int], ...] = ()  # loops that write them: dim, extent, step

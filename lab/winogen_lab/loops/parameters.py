@@ -25,6 +25,7 @@ IMAGE_DIMS = ("H", "W", "C", "Y", "X")  # they say which input is read
 COPIES = ("implicit", "explicit")  # inputs are read where they lie, or from a padded copy
 STREAMS = ("image", "kernel", "output")  # what may be prefetched
 UNROLLS = (1, 2, 4, 8)
+WIDENED = ("each", "once")
 
 
 # ---- what is computed ----------------------------------------------------------------------------
@@ -48,7 +49,9 @@ class LoopProblem:
     padding_mode: str = "zeros"
     input: Strides = Strides(0, 0, 0, 0)
     output: Strides = Strides(0, 0, 0, 0)
-    dtype: str = "float32"
+    dtype: str = "float32"  # what is computed in
+    arrays: str = ""  # what input and output are of, where that is narrower
+    weights: str = ""  # the same of packed filters
 
     @classmethod
     def of(cls, layout: str, channels: int, filters: int, size: Pair, kernel: Pair,
@@ -263,6 +266,7 @@ class Parameters:
     rows: int = 1  # H_r: rows of the register block, each of W_r pixels
     prefetch: Prefetch | None = None
     dtype: str = "float32"
+    widened: str = "each"  # narrow filters: at "each" load, or those of a step along M at "once"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(sorted(map(tuple, self.blocks))))
@@ -285,8 +289,8 @@ class Parameters:
     def to_dict(self) -> dict[str, Any]:
         """Return it as what JSON holds; choices that are as usual are left out."""
         usual = asdict(replace(self, blocks=(), copies="implicit", unroll=(), pixels=1, filters=1,
-                               rows=1, prefetch=None, dtype="float32"))  # fmt: skip
-        optional = {"blocks", "copies", "unroll", "pixels", "filters", "rows", "prefetch", "dtype"}
+                               rows=1, prefetch=None, dtype="float32", widened="each"))  # fmt: skip
+        optional = usual.keys() - {"strategy", "image", "kernel", "output", "order"}
         fields = {
             name: value
             for name, value in asdict(self).items()

@@ -1,7 +1,7 @@
 """Passes over a nest: (predicate, rewrite) pairs, applied until nothing changes.
 
-- A copy of inputs moves out of every loop whose index it does not need, but not out of the parallel
-  one, because every part of the work has a tile of its own.
+- A copy of inputs, or of widened filters, moves out of every loop whose index it does not need, but
+  not out of the parallel one, because every part of the work has memory of its own.
 - A guard moves out of a loop that does nothing else, if it does not need the loop's index.
 - Guards that always hold disappear, and so do branches whose guards never hold.
 - Unrolled loops do several steps with registers of their own; sums are shared.
@@ -25,6 +25,7 @@ from winogen_lab.loops.nest import (
     Nest,
     Node,
     Store,
+    Widen,
     depends,
     rebuilt,
     substituted,
@@ -43,7 +44,8 @@ def lowered(nest: Nest, parameters: Parameters) -> Nest:
     body = fixpoint(body, RULES)
     ahead = parameters.prefetch
     if ahead is not None:
-        arrays = {"image": ("image", "tile"), "kernel": ("kernel",), "output": ("output", "sums")}
+        arrays = {"image": ("image", "tile"), "kernel": ("kernel", "wide"),
+                  "output": ("output", "sums")}  # fmt: skip
         accepted = frozenset(name for stream in ahead.streams for name in arrays[stream])
         body = prefetched(
             body, lambda node: accesses(node) in accepted, ahead.distance, ahead.level
@@ -91,13 +93,15 @@ def _ends(node: For, spans: Spans) -> tuple[int, int]:
 def _leads_with_copy(node: Node, spans: Spans) -> bool:
     if not isinstance(node, For) or node.parallel:
         return False
-    copies = [one for one in node.body if isinstance(one, Copy)]
+    copies = [one for one in node.body if isinstance(one, (Copy, Widen))]
     return any(not depends(one, node.index) for one in copies)
 
 
 def _copy_out(node: Node, spans: Spans) -> Body:
     assert isinstance(node, For)
-    copies = tuple(one for one in node.body if isinstance(one, Copy))
+    copies = tuple(
+        one for one in node.body if isinstance(one, (Copy, Widen)) and not depends(one, node.index)
+    )
     return *copies, replace(node, body=tuple(one for one in node.body if one not in copies))
 
 

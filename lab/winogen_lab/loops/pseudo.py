@@ -23,6 +23,7 @@ from winogen_lab.loops.nest import (
     Region,
     Store,
     Unscramble,
+    Widen,
 )
 
 
@@ -108,6 +109,8 @@ def _line(node: Node) -> str:
             for name, low, size in zip(("row", "column", "channel"), node.low, node.size)
         )
         return f"tile = copy of {', '.join(ranges)}"
+    if isinstance(node, Widen):
+        return f"wide = kernel[{node.address} ..., {node.count}] widened"
     if isinstance(node, Begin):
         return f"begin {_outputs(node.region)}: bias"
     if isinstance(node, Finish):

@@ -18,6 +18,7 @@ from winogen_lab.loops.parameters import (
     STREAMS,
     SUMMED,
     UNROLLS,
+    WIDENED,
     LoopProblem,
     Pair,
     Parameters,
@@ -87,6 +88,14 @@ def copies(problem: LoopProblem, image: str, strategy: str) -> tuple[str, ...]:
     in_place = image == problem.image_layout and "Y" not in STRATEGIES[strategy].resident
     plain = problem.padding_mode == "zeros" or not problem.is_padded
     return COPIES if in_place and plain else COPIES[1:]
+
+
+def widened(problem: LoopProblem, strategy: str, kernel: str) -> tuple[str, ...]:
+    """Return how filters may be widened: once only if they are narrower than what is computed with,
+    and those of a step along M, which is around the micro-kernel, lie one after the other.
+    """
+    around = "M" not in STRATEGIES[strategy].loops
+    return WIDENED if problem.weights and around and kernel[0] == "M" else WIDENED[:1]
 
 
 def rows(problem: LoopProblem, strategy: str, copied: str) -> tuple[int, ...]:
@@ -210,6 +219,7 @@ def flaws(problem: LoopProblem, nest: Parameters, target: Target) -> list[str]:
         ("output", nest.output, output_layouts(name)),
         ("copies", nest.copies, copies(problem, nest.image, name)),
         ("dtype", nest.dtype, (problem.dtype,)),
+        ("widened", nest.widened, widened(problem, name, nest.kernel)),
     ):
         if value not in allowed:
             wrong.append(f"{what}: got {value!r}; allowed: {', '.join(allowed)}")

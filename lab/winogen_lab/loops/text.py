@@ -29,6 +29,7 @@ from winogen_lab.loops.nest import (
     Permute,
     Store,
     Unscramble,
+    Widen,
     walk,
 )
 from winogen_lab.loops.parameters import LoopProblem, Parameters
@@ -60,9 +61,12 @@ def nest_of(problem: LoopProblem, parameters: Parameters, target: Target) -> dic
         "parts": nest.parts,
         "about": textwrap.wrap(parameters.text.replace(",", ", "), _COLUMNS - 4),
         "packed": nest.packed,
-        "pack": _pack(nest),
+        "pack": _pack(nest, bool(problem.weights)),
         "tile": nest.tile,
         "sums": nest.sums,
+        "wide": nest.wide,
+        # Narrow outputs that lie as their sums do wait in the buffer that they are rounded from.
+        "rounds": bool(problem.arrays) and parameters.output == problem.output_layout,
         "pitch": dict(zip("MHW", nest.pitch)),
         "image": parameters.image,
         "tile_size": next((n.size for n in walk(nest.body) if isinstance(n, Copy)), None),
@@ -200,25 +204,37 @@ def _loaded(node: Load) -> str:
         return f"broadcast{one}" if node.kind == "broadcast" else one
     if node.kind == "scalar":
         return f"{node.array}[{node.address}]"
-    inside = node.inside
+    inside, load, place = node.inside, *_readers(node.array)
     if node.kind == "broadcast":
-        text = f"broadcast({node.array}[{node.address}])"
-        return _if_inside(node, text)
+        number = f"{node.array}[{node.address}]"
+        if node.array in _WIDENS:
+            number = f"{_WIDENS[node.array]}({number})"
+        return _if_inside(node, f"broadcast({number})")
+    place = f"{place}({node.array}, {node.address})"
     if node.run == 1 and node.stride == 1:
         if inside is None:
-            return f"load({_at(node.array, node.address)})"
-        place = f"address({node.array}, {node.address})"
-        return f"load_pixels({place}, {inside.position}, {inside.extent})"
+            return f"{load}({_at(node.array, node.address)})"
+        return f"{load}_pixels({place}, {inside.position}, {inside.extent})"
     if node.run:
         limits = "0, 0, 1"  # every run is inside
         if inside is not None:
             limits = f"{inside.position}, {inside.step}, {inside.extent}"
         some = str(node.run if node.some is None else node.some)
-        place = f"address({node.array}, {node.address})"
-        return f"load_runs({place}, {node.run}, {node.stride}, {limits}, {some})"
+        return f"{load}_runs({place}, {node.run}, {node.stride}, {limits}, {some})"
     if node.some is None:
-        return _if_inside(node, f"load({_at(node.array, node.address)})")
-    return _if_inside(node, f"load_first({_at(node.array, node.address)}, {node.some})")
+        return _if_inside(node, f"{load}({_at(node.array, node.address)})")
+    return _if_inside(node, f"{load}_first({_at(node.array, node.address)}, {node.some})")
+
+
+# What makes one number of the arrays that may hold narrower ones what is computed with.
+_WIDENS = {"image": "widened", "kernel": "widened_filter"}
+
+
+def _readers(array: str) -> tuple[str, str]:
+    """What loads a vector of an array, and says where a number lies."""
+    if array == "image":
+        return "load_array", "array_address"
+    return "load_filters" if array == "kernel" else "load", "address"
 
 
 def _if_inside(node: Load, text: str) -> str:
@@ -272,6 +288,11 @@ def _(node: Copy) -> Lines:
 
 
 @_text.register
+def _(node: Widen) -> Lines:
+    return _statement(f"widen_filters({_at('kernel', node.address)}, wide);")
+
+
+@_text.register
 def _(node: Begin) -> Lines:
     first, sizes = node.region.low[0], ", ".join(map(_least, node.region.size))
     return _statement(f"begin_sums(bias, {first}, {sizes}, {_at(node.array, node.address)});")
@@ -296,7 +317,7 @@ def _(node: Fetch) -> Lines:
     return _statement(f"FETCH({place}, {node.distance}, {int(node.write)}, {locality});")
 
 
-def _pack(nest: Nest) -> str:
+def _pack(nest: Nest, narrow: bool) -> str:
     """The loops that write packed filters one after the other."""
     index = {"M": "m", "m": "i", "C": "k", "Y": "y", "X": "x"}
     lines = []
@@ -308,7 +329,7 @@ def _pack(nest: Nest) -> str:
         )
     inner = any(dim == "m" for dim, _, _ in nest.packed_order)
     place = "m + i" if inner else "m"
-    lines.append(
-        " " * (8 + 4 * len(nest.packed_order)) + f"*packed++ = filter_at(of, {place}, k, y, x);"
-    )
+    of = f"filter_at(of, {place}, k, y, x)"
+    one = f"store_filter(packed++, {of});" if narrow else f"*packed++ = {of};"
+    lines.append(" " * (8 + 4 * len(nest.packed_order)) + one)
     return "\n".join(lines)

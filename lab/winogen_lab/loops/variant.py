@@ -15,7 +15,7 @@ from winogen.kernels import pixels_family
 from winogen.kernels.count import Demand, Panel, PanelProduct, Stages
 from winogen.kernels.variant import Buffer, Cycles, Variant, register
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Strides, Target, Tuning
 from winogen_lab.loops.build import build
 from winogen_lab.loops.nest import Nest
 from winogen_lab.loops.parameters import LoopProblem, Parameters
@@ -32,12 +32,16 @@ class Loops(Variant):
     template = "loops.c.j2"
     folder = Path(__file__).parent
     from_elsewhere = True
-    widens_arrays = False  # they are read where they lie
+    widens_filters = True
     title = "Direct convolution by a generated loop nest"
     auto = False
     adds_early = True
     one_layer = True
     buffers_used = {"tile": "A padded copy of inputs.", "sums": "Sums that wait for others."}
+
+    def computes(self, precision: Precision) -> bool:
+        """Whether it knows the types: filters have no scales here."""
+        return not precision.scaled and super().computes(precision)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("the parameters of the nest stand below")
@@ -71,11 +75,36 @@ class Loops(Variant):
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         built, size = self._built(work), work.itemsize
+        sums = 0 if self._rounds(work) else built.sums
         # Whole vectors are read, up to one beyond what is needed.
-        return {
+        made = {
             "tile": Buffer((built.tile + work.lanes) * size if built.tile else 0),
-            "sums": Buffer((built.sums + work.lanes) * size if built.sums else 0),
+            "sums": Buffer((sums + work.lanes) * size if sums else 0),
         }
+        if work.precision.narrow_filter:
+            made["wide"] = Buffer(built.wide * size)
+        return made
+
+    def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
+        names = dict(self.buffers_used)
+        if precision.narrow_filter:
+            names["wide"] = "Filters of a step that are widened once."
+        return names
+
+    def unit(self, work: Work) -> tuple[int, int, int]:
+        filters, rows, cols = self._built(work).region
+        return rows, cols, filters
+
+    def unit_strides(self, work: Work) -> Strides:
+        if not self._rounds(work):
+            return super().unit_strides(work)
+        filter_, row, pixel = self._built(work).pitch
+        return Strides(0, row, pixel, filter_)
+
+    def _rounds(self, work: Work) -> bool:
+        """Whether sums lie as the outputs do, and wait where these are rounded from."""
+        problem, nest = self.compiled(work)
+        return work.precision.narrow and nest.output == problem.output_layout
 
     def packed_numbers(self, work: Work) -> int:
         return work.groups * self._built(work).packed
@@ -134,7 +163,7 @@ class Loops(Variant):
 
 def problem_of(work: Work) -> LoopProblem:
     """Return one group and image of a call as loop nests see it."""
-    row_begin, _, col_begin, _ = work.part
+    (row_begin, _, col_begin, _), precision = work.part, work.precision
     return LoopProblem(
         layout=work.layout,
         channels=work.channels,
@@ -151,7 +180,9 @@ def problem_of(work: Work) -> LoopProblem:
         padding_mode=work.padding_mode,
         input=work.input,
         output=work.output,
-        dtype=work.precision.arrays,
+        dtype=precision.transforms,
+        arrays=precision.arrays if precision.narrow else "",
+        weights=precision.narrow_filter,
     )
 
 

@@ -31,6 +31,7 @@ from winogen_lab.loops.nest import (
     Region,
     Store,
     Unscramble,
+    Widen,
 )
 from winogen_lab.loops.parameters import LoopProblem
 
@@ -120,7 +121,8 @@ class Machine:
         counted: bool = False,
     ):
         self.problem, self.nest, self.counted = problem, nest, counted
-        self.arrays = arrays | {"tile": [None] * nest.tile, "sums": [None] * nest.sums}
+        sizes = {"tile": nest.tile, "sums": nest.sums, "wide": nest.wide}
+        self.arrays = arrays | {name: [None] * size for name, size in sizes.items()}
         self.at: Values = {}
         self.registers: dict[tuple, Any] = {}
         self.counts: Counter[str] = Counter()
@@ -347,6 +349,17 @@ def _copy(m: Machine, node: Copy) -> Run:
     return run
 
 
+def _widen(m: Machine, node: Widen) -> Run:
+    address = formula(node.address)
+
+    def run() -> None:
+        first = address(m.at)
+        for place in range(node.count):
+            m.write("wide", place, m.read("kernel", first + place))
+
+    return run
+
+
 def _each_output(m: Machine, region: Region, do: Callable[..., None]) -> Run:
     """Call ``do`` with a filter, row and column, and with the same in the region."""
     low = [formula(form) for form in region.low]
@@ -402,6 +415,7 @@ _STATEMENTS: dict[type, Callable[[Machine, Any], Run]] = {
     Permute: _permute,
     Unscramble: _unscramble,
     Copy: _copy,
+    Widen: _widen,
     Begin: _begin,
     Finish: _finish,
     Fetch: lambda m, node: m.body(()),

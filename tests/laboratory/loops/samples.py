@@ -37,9 +37,9 @@ LAYERS = (
 )  # fmt: skip
 
 
-def problem(layout, layer):
+def problem(layout, layer, **types):
     """One group of a layer as nests see it; its arrays are those of all groups."""
-    return LoopProblem.of(layout, **layer)
+    return replace(LoopProblem.of(layout, **layer), **types)
 
 
 @lru_cache(maxsize=64)
@@ -82,7 +82,10 @@ def draw(rng: Random, problem, strategy, target, blocked=0.3):
         pixels=pixels,
         filters=filters,
         rows=rows,
+        dtype=problem.dtype,
     )
+    if len(ways := rules.widened(problem, strategy, nest.kernel)) > 1:
+        nest = replace(nest, widened=rng.choice(ways))
     blocks = []
     for dim in [dim for dim in DIMS if dim not in nest.kind.resident]:
         sizes = rules.block_sizes(problem, nest.step(dim, lanes), dim)

@@ -18,25 +18,29 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.kernels import assign
 from winogen.kernels.spec import KernelSpec
+from winogen.records import Precision
 from winogen.toolchain import find_compiler
 from winogen_lab.loops.parameters import STRATEGIES
 
 LAYOUTS = ("NCHW", "NHWC")
 
 
-def drawn(rng, strategy, layout, layer, blocked=0.3, **options):
+def drawn(rng, strategy, layout, layer, blocked=0.3, arrays="float32", filters=None, **options):
     """The call of a layer by a nest drawn at random."""
-    target = target_of(strategy)
-    nest = draw(rng, problem(layout, layer), strategy, target, blocked)
+    target, precision = target_of(strategy), Precision.of(arrays, filters)
+    types = {"arrays": arrays if precision.narrow else "", "weights": filters or ""}
+    nest = draw(rng, problem(layout, layer, **types), strategy, target, blocked)
     top, bottom, left, right = layer.get("padding", (0, 0, 0, 0))
     known = {name: layer[name] for name in ("stride", "dilation", "groups", "padding_mode")
              if name in layer}  # fmt: skip
     shape = (layer["filters"], layer["channels"] // layer.get("groups", 1), *layer["kernel"])
-    of = Layer.of(shape, "float32", padding=((top, bottom), (left, right)), layout=layout,
+    of = Layer.of(shape, arrays, padding=((top, bottom), (left, right)), layout=layout,
                   **known, **options)  # fmt: skip
     x = data(layout, layer)[0]
     # Pixels in rows stay that: the nest is one for rows and columns.
-    work = work_of(of.problem(x.shape), Choice("loops", parameters=nest), target)
+    work = work_of(
+        of.problem(x.shape), Choice("loops", parameters=nest, precision=precision), target
+    )
     if work.size != tuple(layer["size"]):
         (part,) = [(0, layer["size"][0], 0, layer["size"][1])]
         work = replace(work, size=layer["size"], output_size=layer["size"], part=part,

@@ -26,10 +26,10 @@ from winogen_lab.loops.usual import usual, usual_order
 LAYOUTS = ("NCHW", "NHWC")
 
 
-def check(layout, layer, nest, target):
+def check(layout, layer, nest, target, **types):
     """All groups of a layer, run by the interpreter, equal integer arithmetic."""
     x, w, bias, wanted = data(layout, layer)
-    one = problem(layout, layer)
+    one = problem(layout, layer, **types)
     made = build(one, nest, target)
     groups = layer.get("groups", 1)
     filters, outputs = one.filters, np.full(wanted.size, None)
@@ -57,6 +57,17 @@ def test_drawn_nests_are_exact(strategy, layout):
     rng, target = Random(f"{strategy} {layout}"), target_of(strategy)
     for layer in (PADDED, rng.choice(LAYERS[1:])):
         check(layout, layer, draw(rng, problem(layout, layer), strategy, target), target)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_nests_of_narrow_numbers_are_exact(strategy, layout):
+    """Sums wait until they are rounded; filters are widened at each load, or those of a step."""
+    rng, target = Random(f"narrow {strategy} {layout}"), target_of(strategy)
+    types = {"arrays": "flyte24", "weights": "flyte16"}
+    for layer in (PADDED, rng.choice(LAYERS[1:])):
+        nest = draw(rng, problem(layout, layer, **types), strategy, target)
+        check(layout, layer, nest, target, **types)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
