@@ -57,6 +57,22 @@ def test_counts_and_c(winogen):
     assert "Direct convolution by a loop nest" in text and "= get_global_id(0);" in text
 
 
+def test_nests_of_flytes(winogen):
+    layer = (*LAYER, "--layout", "NHWC", "--dtype", "flyte24", "--filter-dtype", "flyte16")
+    result = winogen(*layer, "--strategy", "filters-c")
+    assert result.exit_code == 0, result.stderr
+    nest = {**json.loads(result.stdout.splitlines()[0]), "widened": "once"}
+    result = winogen(*layer, "--nest", json.dumps(nest))
+    assert "    wide = kernel[" in result.stdout and "filter[i] = wide[" in result.stdout
+    assert "load_flyte16(" in winogen(*layer, "--c").stdout
+    for words, said in (
+        (("--opencl",), '"flyte16" with --opencl'),
+        (("--dtype", "half"), "'half'"),
+    ):
+        result = winogen(*layer, *words)
+        assert result.exit_code and said in result.stderr
+
+
 def test_the_micro_kernels_of_a_target_are_compared(winogen):
     lines = winogen(*LAYER, "--strategies").stdout.splitlines()
     assert len(lines) == 1 + 11 and lines[0].split()[0] == "micro-kernel"

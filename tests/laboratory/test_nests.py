@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from numerics.conftest import kernel_cache  # noqa: F401 - compiled nests outlive the run
 
+from winogen.conv.choice import Choice
 from winogen.conv.standalone import standalone
 from winogen.errors import InvalidValue, Unsupported, WinogenError
 from winogen.records import TARGETS
@@ -139,7 +140,8 @@ def test_a_nest_is_counted():
     layer = BenchLayer.from_dict({"name": "one", "input": [1, 16, 8, 8], "weight": [16, 16, 3, 3]})
     target = TARGETS["generic"]
     nest = usual(tasks.problem_of_layer(layer, "NHWC", target), target)
-    found = counting.counts_of(layer.problem("NHWC"), target, nest)
+    choice = Choice("loops", parameters=nest)
+    found = counting.counts_of(layer.problem("NHWC"), target, choice)
     products = 36 * 9 * 16 * 16 // 4
     assert products < found["instructions"] < 12 * products
     assert 16 * 16 * 9 * 4 // 64 <= found["D1"] + 200 and found["LL"] == 0

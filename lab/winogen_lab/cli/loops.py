@@ -20,11 +20,13 @@ EXAMPLE = (
 )
 
 
-@takes("stride padding dilation groups layout", panels=True)
+@takes("stride padding dilation groups layout filter_dtype", panels=True)
 def loops(
     input: str = INPUT,
     weight: str = WEIGHT,
-    dtype: str = typer.Option("float32", metavar="float32|float64", help="float32 or float64."),
+    dtype: str = typer.Option(
+        "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or flyte24, say."
+    ),
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: what this CPU has)."
     ),
@@ -63,8 +65,10 @@ def loops(
     from winogen.conv.choice import Choice
     from winogen.conv.cuts import work_of
     from winogen.conv.problem import Layer
+    from winogen.conv.request import Request
+    from winogen.errors import Unsupported
     from winogen.kernels import assign
-    from winogen.records import TARGETS
+    from winogen.records import ARRAY_TYPES, TARGETS, Precision
     from winogen.toolchain import host_target
     from winogen_lab.loops.build import build
     from winogen_lab.loops.parameters import Parameters
@@ -75,11 +79,15 @@ def loops(
 
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
     batch, channels, height, width = integers("input", input, 4)
-    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
+    filters = options.pop("filter_dtype", None)
     layer = Layer.of(integers("weight", weight, 4), dtype, **read(options))
+    Request.of(layer, algorithm="loops", filter_dtype=filters)
     planes = layer.layout == "NCHW"
     shape = (channels, height, width) if planes else (height, width, channels)
-    work = assign(work_of(layer.problem((batch, *shape)), Choice("loops"), target))
+    precision = Precision.of(dtype, filters)
+    choice = Choice("loops", precision=precision)
+    work = assign(work_of(layer.problem((batch, *shape)), choice, target))
     problem = problem_of(work)
     if strategies:
         _compare(problem, target)
@@ -111,6 +119,8 @@ def loops(
         typer.echo(render(KernelSpec.of(replace(work, parameters=chosen))), nl=False)
         return
     if opencl:
+        if filters:
+            raise Unsupported(f'filter_dtype: got "{filters}" with --opencl; allowed: None')
         from winogen.codegen.devices.render import render as render_work
         from winogen_lab.loops.devices import nest_work
 

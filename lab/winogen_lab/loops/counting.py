@@ -20,7 +20,6 @@ from winogen.records import Machine, Target
 from winogen.toolchain import find_compiler
 from winogen_lab.bench.cachegrind import counted_of
 from winogen_lab.bench.layer_calls import compiled
-from winogen_lab.loops.parameters import Parameters
 
 SIMULATED = ("avx2", "sse4.2", "sse2", "generic")  # what valgrind knows
 
@@ -33,12 +32,12 @@ def check(target: Target) -> None:
         raise Unsupported(f"isa: got {target.name}; allowed: {', '.join(SIMULATED)}, to count")
 
 
-def counts_of(problem: Problem, target: Target, nest: Parameters) -> dict[str, int]:
-    """Return the `COUNTS` of one call of a nest on packed filters.
+def counts_of(problem: Problem, target: Target, choice: Choice) -> dict[str, int]:
+    """Return the `COUNTS` of one call of a nest on packed filters; ``choice`` has its parameters.
 
     Raises what the compiler and cachegrind say, as subprocess does.
     """
-    (way,) = evaluate(problem, [Choice("loops", parameters=nest)], target, Machine(), None)
+    (way,) = evaluate(problem, [choice], target, Machine(), None)
     (work,) = way.works(problem)
     spec = KernelSpec.of(work)
     fields = spec.values(work)

@@ -44,9 +44,8 @@ class Affine:
         return self + Affine.of(other) * -1
 
     def __mul__(self, times: int) -> Affine:
-        if not times:
-            return Affine()
-        return Affine(self.const * times, tuple((n, t * times) for n, t in self.terms))
+        terms = self.terms if times else ()
+        return Affine(self.const * times, tuple((n, t * times) for n, t in terms))
 
     @property
     def names(self) -> frozenset[str]:
@@ -132,9 +131,8 @@ class TileLayout:
 
     def at(self, row: int, col: int, channel: int) -> int:
         """Return where one number lies."""
-        across = col * self.col
-        if self.block:
-            across = col // self.block * self.block * self.col + col % self.block
+        block = self.block or 1
+        across = col // block * block * self.col + col % block
         return row * self.row + across + channel * self.channel
 
 

@@ -135,7 +135,8 @@ def work(task: dict) -> Any:
     if task["task"] == "compare":
         return _compare(problem, target, task["nests"])
     if task["task"] == "count":
-        return counts_of(problem, target, Parameters.from_dict(task["nest"]))
+        nest = Parameters.from_dict(task["nest"])
+        return counts_of(problem, target, Choice("loops", parameters=nest))
     begin = time.perf_counter()
     prepared = prepare(problem, target, Parameters.from_dict(task["nest"]))
     if task["task"] == "compile":

@@ -113,6 +113,8 @@ def register_block(
     lanes, kind, kernel = target.lanes(problem.dtype), STRATEGIES[strategy], problem.kernel
     small = _is_copied(problem, strategy) and problem.extent("W") <= _SMALL
     outputs = problem.filters * prod(problem.output_size)
+    # What widens filters that are narrow has a register for the places of their bytes.
+    registers = target.registers - bool(problem.weights)
 
     def cost(block: Block) -> tuple[float, float]:
         high, pixels, filters = block
@@ -128,13 +130,13 @@ def register_block(
     blocks = [
         (high, *wide)
         for high in rows(problem, strategy, "explicit" if small else "implicit")
-        for wide in register_blocks(strategy, lanes, target.registers, high, kernel)
+        for wide in register_blocks(strategy, lanes, registers, high, kernel)
     ]
     if not blocks:
         taps = prod(kind.taps(kernel))
         raise InvalidValue(
             f"strategy: got {strategy} of {taps} taps; allowed: fewer taps than registers, "
-            f"{target.registers}"
+            f"{registers}"
         )
     return min((cost(block), block) for block in blocks)
 
