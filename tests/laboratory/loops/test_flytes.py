@@ -104,6 +104,21 @@ def test_filters_that_are_widened_once_give_the_same_bits(copies):
     assert len(found) == 1 and any(found.pop())
 
 
+def test_rows_of_sums_that_wait_begin_anywhere():
+    """Where single filters are summed, a row of them need not be whole vectors."""
+    target = host_target()
+    problem, seen, choice = problem_and_nest("flyte24", "flyte24", target)
+    nest = replace(usual(seen, target, "dot-yxc"), filters=3, pixels=1)
+    choice = replace(choice, parameters=nest)
+    way = Prepared(problem, evaluate(problem, [choice], target, Machine(), None), target)
+    rng = np.random.default_rng(6)
+    x, w = integers(rng, problem.input_shape, 3), integers(rng, problem.layer.weight_shape, 3)
+    x3, y = stored(x, "flyte24"), np.zeros(way.output_shape, stored(x, "flyte24").dtype)
+    way.run(x3, way.pack(w.astype(np.float32)), None, y)
+    wanted = convolve(x, w, padding=((1, 1), (1, 1)), layout="NHWC")
+    assert np.array_equal(winogen.widen(y), wanted)
+
+
 def test_filters_are_widened_outside_of_the_loops_over_pixels():
     _, seen, choice = problem_and_nest("float32", "flyte24", TARGETS["avx2"], widened="once")
 
