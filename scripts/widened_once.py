@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Layers of flytes by loop nests: widened at each load, or once for all the pixels that meet them.
 
-    python scripts/widened_once.py [--only 7x7] [--isa avx2] [--rounds 9] [--no-counts]
+    python scripts/widened_once.py [--only 7x7] [--isa avx2] [--rounds 15] [--no-counts]
 
 Inputs, filters and outputs are of the same flyte. Inputs are read where they lie, so that each load
 widens, or from a copy, which is widened once; filters are widened at each load, or those of a step
@@ -82,7 +82,7 @@ def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--isa", default="avx512,avx2", help="instruction sets, commas between")
     parser.add_argument("--only", default="", help="layers with this in their names")
-    parser.add_argument("--rounds", type=int, default=9, help="turns, of which the median counts")
+    parser.add_argument("--rounds", type=int, default=15, help="turns, of which the median counts")
     parser.add_argument("--no-counts", action="store_true", help="only times")
     asked = parser.parse_args(words)
     targets = [one for one in host_targets() if one.name in asked.isa.split(",")]
