@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -64,7 +65,7 @@ def chosen(
     return problem, Choice("loops", parameters=nest, precision=precision)
 
 
-def calls(ways: list[tuple[Problem, Choice]], target: Target) -> Iterator[object]:
+def calls(ways: list[tuple[Problem, Choice]], target: Target) -> Iterator[Callable[[], object]]:
     """Yield a call of each way, on the same numbers as it stores them."""
     generator = np.random.default_rng(0)
     values = generator.standard_normal(ways[0][0].input_shape, np.float32)
@@ -74,7 +75,7 @@ def calls(ways: list[tuple[Problem, Choice]], target: Target) -> Iterator[object
         narrow = problem.layer.dtype in FLYTE_TYPES
         x = winogen.narrow(values, problem.layer.dtype) if narrow else values
         y, packed = np.zeros(way.output_shape, x.dtype), way.pack(weight)
-        yield lambda way=way, x=x, packed=packed, y=y: way.run(x, packed, None, y)
+        yield partial(way.run, x, packed, None, y)
 
 
 def main(words: list[str] | None = None) -> None:
