@@ -116,7 +116,7 @@ def test_an_unknown_instruction_set_is_named_whole(refused, tmp_path, isa):
 @pytest.mark.parametrize("dtype", ["int16", "float", "INT8"])
 def test_the_types_of_a_layer_include_int8(refused, tmp_path, dtype):
     line = refused("generate", *SHAPES, "--dtype", dtype, "-o", tmp_path / "out")
-    assert f"dtype: got '{dtype}'; allowed: \"float32\"" in line and '"bfloat16", "int8"' in line
+    assert f"dtype: got '{dtype}'; allowed: \"float32\"" in line and line.endswith(', "int8"')
 
 
 def commands():

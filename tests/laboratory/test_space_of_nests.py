@@ -75,7 +75,8 @@ def test_small_spaces_hold_exactly_the_legal_nests():
     ranges = {
         **{f"unroll_{dim}": {1, 2} if dim == "H" else {1} for dim in DIMS},
         **{f"block_{dim}": {None} for dim in "CYXW"},
-        "strategy": {"filters-yxc"}, "pixels": {1}, "filters": {1}, "kernel": {"YXCM"},
+        "strategy": {"filters-yxc"}, "pixels": {1}, "filters": {1}, "rows": {1},
+        "kernel": {"YXCM"},
         "output": {"HWM"}, "prefetch": {"", "image+kernel"}, "distance": {None, 64},
         "level": {None, 2}, "image": {"CHW", "HWC"},
     }  # fmt: skip
@@ -91,7 +92,7 @@ def test_small_spaces_hold_exactly_the_legal_nests():
             made = Parameters(
                 "filters-yxc", image, "YXCM", "HWM", order, tuple(blocked), copies,
                 (("H.i" if rows else "H", 2),) if times == 2 else (), 1, 1,
-                Prefetch(ahead, 64, 2) if ahead else None,
+                prefetch=Prefetch(ahead, 64, 2) if ahead else None,
             )  # fmt: skip
             if (rows or 3) >= times and not rules.flaws(problem, made, target):
                 expected.add(made)
