@@ -20,11 +20,12 @@ from typing import Any
 from winogen import kernels
 from winogen.conv.standalone import standalone
 from winogen.errors import WinogenError
-from winogen.records import ARRAY_TYPES, TARGETS
+from winogen.records import COMPUTED_TYPES, TARGETS
 from winogen.records.target import EXTENSIONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "support.md"
 LAYOUTS = ("NCHW", "NHWC")
+TYPES = (*COMPUTED_TYPES, "float16", "bfloat16")  # flytes go where these go
 WORKS, ABSENT = "works", "does not exist"
 
 
@@ -136,7 +137,7 @@ def targets_text(works: list[str]) -> str:
 def kernels_table() -> list[str]:
     """Return the lines of the table of kernels; types with the same targets share a line."""
     merged: dict[tuple[str, str, str], list[str]] = {}
-    for variant, layout, dtype in product(variants(), LAYOUTS, ARRAY_TYPES):
+    for variant, layout, dtype in product(variants(), LAYOUTS, TYPES):
         works = [isa for isa, said in cells(variant, layout, dtype).items() if said == WORKS]
         if works:
             merged.setdefault((variant, layout, targets_text(works)), []).append(dtype)
@@ -149,7 +150,7 @@ def kernels_table() -> list[str]:
 def refusals_table() -> list[str]:
     """Return the lines of the table of refusals: which kernels and types a sentence refuses."""
     refused: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for variant, dtype in product(variants(), ARRAY_TYPES):
+    for variant, dtype in product(variants(), TYPES):
         for isa, said in cells(variant, LAYOUTS[0], dtype).items():
             if said not in (WORKS, ABSENT):
                 refused.setdefault(general(said), {}).setdefault((variant, dtype), []).append(isa)

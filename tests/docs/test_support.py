@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from winogen import kernels
+from winogen.records import Precision
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -47,6 +50,16 @@ def test_cells_of_the_page(support, page):
         works = targets == "all" or (isa in names) != targets.startswith("all but ")
         said = support.cell(variant, isa, layout, types.split(", ")[number % 2 - 1])
         assert (said == support.WORKS) == works, f"{line}: {isa}: {said}"
+
+
+def test_flytes_go_where_the_page_says(support):
+    for name in support.variants():
+        has = {
+            dtype: kernels.named(name).computes(Precision.of(dtype))
+            for dtype in ("float16", "float64", "flyte24", "flyte48d")
+        }
+        assert has["flyte24"] == has["float16"], name
+        assert has["flyte48d"] == (has["float16"] and has["float64"]), name
 
 
 @pytest.mark.thorough

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from winogen.records import ARRAY_TYPES, NARROW_TYPES
+from winogen.records import ARRAY_TYPES, FLYTE_TYPES, NARROW_TYPES
 from winogen.tuning.layers import BenchLayer
 from winogen_lab.bench import quantized, reference
 
@@ -44,6 +44,7 @@ KINDS: dict[str, Kind] = {
             "layer",
         )
         for dtype in ARRAY_TYPES
+        if dtype not in FLYTE_TYPES
     },
     "int8": Kind(quantized.data, quantized.exact, "int8"),
 }
