@@ -401,24 +401,20 @@ class _Writer:
         # Lanes of vectors are known ones.
         if node.role == "register" and any(node.index in lane.names for lane in lanes):
             values = range(node.low.const, node.high[0].const, node.step)
-            return [one for value in values for one in self._body(self._at(node, value))]
+            return [self._once(node, value) for value in values]
         (end, *others) = node.high
         known = not (node.low.names or end.names or others or start)
         if known and node.low.const < end.const <= node.low.const + node.step:
-            body: Body = substituted(node.body, {node.index: node.low.const}, {})
-            return [If(Number(1), self._body(body))]  # it runs once, with names of its own
+            return [self._once(node, node.low.const)]
         low = self._affine(node.low) if start is None else start
         unroll = node.role == "register"
         inner = self._body(node.body)
         return [ForLoop(node.index, low, self._least(node.high), Number(node.step), inner, unroll)]
 
-    def _at(self, node: For, value: int) -> Body:
-        """The body of a loop for one value of its index, with registers of its own."""
-        lets = (one.symbol for one in walk(node.body) if isinstance(one, Let))
-        names = {symbol.name: f"{symbol.name}{value}" for symbol in lets}
-        self.symbols |= {new: self.symbols[old] for old, new in names.items()}
-        body: Body = substituted(node.body, {node.index: value}, names)
-        return body
+    def _once(self, node: For, value: int) -> If:
+        """The body of a loop for one value of its index, whose names are its own."""
+        body: Body = substituted(node.body, {node.index: value}, {})
+        return If(Number(1), self._body(body))
 
     def _is_inside(self, inside: Inside, run: int) -> Expr:
         place = self._affine(inside.position + run * inside.step)
