@@ -48,7 +48,7 @@ ALL = list(dict.fromkeys([*host_targets(), *PLAIN]))
 
 
 def text(name, target):
-    words = numbers_and_vectors(Precision.of(NUMBERS[name].wide or "float32", name), target)
+    words = numbers_and_vectors(Precision.of(NUMBERS[name].computed, name), target)
     return environment().from_string(KERNEL).render(name=name, matrices=False, **words)
 
 
@@ -75,7 +75,7 @@ class Runs:
     def __init__(self, name, target):
         target = target.storing(name)
         self.library = load(text(name, target), CDEF, target, name="storage")
-        self.real = np.dtype(NUMBERS[name].wide or "float32")
+        self.real = np.dtype(NUMBERS[name].computed)
         self.lanes, self.size = target.lanes(self.real.name), FORMATS[name].size
 
     def widened(self, packed):
@@ -111,7 +111,7 @@ def all_numbers(name):
 
     All of them, or of longer ones a million.
     """
-    size, real = FORMATS[name].size, NUMBERS[name].wide or "float32"
+    size, real = FORMATS[name].size, NUMBERS[name].computed
     codes = np.arange(1 << 8 * min(size, 3), dtype="<u8")
     if size > 3:
         codes = np.random.default_rng(0).integers(0, 1 << 8 * size, 1 << 20, "<u8")

@@ -88,7 +88,7 @@ class Case:
     @property
     def computed(self) -> str:
         """What it is computed in."""
-        return records.Precision.of(self.dtype).transforms
+        return records.NUMBERS[self.dtype].computed
 
     @property
     def tiled(self) -> bool:

@@ -6,7 +6,7 @@ from conv.reference import convolve
 
 from winogen.conv import Layer
 from winogen.lowrank.factors import decompose, joined, matrices, second_weight
-from winogen.lowrank.fitting import covariance, refit, stage_one
+from winogen.lowrank.fitting import _Sums, covariance, refit, stage_one
 from winogen.lowrank.form import FIRSTS, Form, axes_of
 
 
@@ -263,3 +263,30 @@ def test_what_data_does_not_determine_stays():
     np.testing.assert_allclose(fitted, factors.right)
     aware = decompose(form, random(4, 3, 3, 3), covariance(form, layer, [nothing]))
     np.testing.assert_allclose(aware.values, factors.values)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("pixels", [0, 1, 5, 30, 60, 200])
+def test_fewer_pixels_than_unknowns_have_the_same_solution(pixels, biased):
+    weights, filters, groups = 40, 7, 2
+    seen = random(groups, pixels, weights + biased, seed=1)
+    seen[:, :, weights:] = 1
+    wanted = random(groups, pixels, filters, seed=2)
+    whole, one, other = (_Sums(groups, weights + biased, filters) for _ in range(3))
+    for begin in range(0, pixels, 9):
+        whole.add(seen[:, begin : begin + 9], wanted[:, begin : begin + 9])
+    one.add(seen[:, : pixels // 2], wanted[:, : pixels // 2])
+    other.add(seen[:, pixels // 2 :], wanted[:, pixels // 2 :])
+    squares, products = seen.swapaxes(1, 2) @ seen, seen.swapaxes(1, 2) @ wanted
+    change = random(groups, weights + biased, filters, seed=3)
+    off = np.sum(change * (squares @ change - 2 * products))
+    np.testing.assert_allclose(whole.error(change), off, rtol=1e-9, atol=1e-9)
+    for ridge in (1e-3, 0.1, 10.0):
+        matrix, diagonal = squares.copy(), np.arange(weights)
+        mean = matrix[:, diagonal, diagonal].mean(axis=1, keepdims=True)
+        matrix[:, diagonal, diagonal] += np.where(mean > 0, ridge * mean, 1.0)
+        if not pixels:
+            matrix[:, weights:, weights:] = 1.0
+        expected = np.linalg.solve(matrix, products)
+        for sums in (whole, one + other):
+            np.testing.assert_allclose(sums.solution(ridge, weights), expected, atol=1e-9)

@@ -43,7 +43,9 @@ def environment() -> Any:
         table=table,
         turned=turned,
         narrowed_bytes=narrowed_bytes,
+        narrowed_ends=narrowed_ends,
         widened_bytes=widened_bytes,
+        widened_halves=widened_halves,
         zipped=zipped,
     )
     return made
@@ -225,6 +227,29 @@ def narrowed_bytes(lanes: int, size: int, wide: int) -> list[int]:
     """
     ends = range(wide, lanes * wide + 1, wide)
     return [byte for end in ends for byte in range(end - size, end)]
+
+
+def widened_halves(lanes: int, size: int, wide: int) -> list[int]:
+    """Return `widened_bytes` where each half of the lanes comes within a register of its own.
+
+    Both have half as many bytes as a vector; the later one ends with the last byte.
+
+    >>> widened_halves(2, 5, 8)
+    [255, 255, 255, 0, 1, 2, 3, 4, 255, 255, 255, 11, 12, 13, 14, 15]
+    """
+    half = lanes // 2
+    later = widened_bytes(half, size, wide, 16 - half * size)
+    return [*widened_bytes(half, size, wide), *later]
+
+
+def narrowed_ends(lanes: int, size: int, wide: int) -> list[int]:
+    """Return the first eight of `narrowed_bytes`, and the last eight: some may be among both.
+
+    >>> narrowed_ends(2, 5, 8)
+    [3, 4, 5, 6, 7, 11, 12, 13, 5, 6, 7, 11, 12, 13, 14, 15]
+    """
+    every = narrowed_bytes(lanes, size, wide)
+    return [*every[:8], *every[-8:]]
 
 
 def _counts(dimension: int | list[int]) -> list[int]:

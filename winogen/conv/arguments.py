@@ -21,10 +21,9 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.records import (
     ACTIVATIONS,
     COMPUTED_TYPES,
-    NARROW_TYPES,
+    NUMBERS,
     TARGETS,
     Epilogue,
-    Precision,
     Target,
 )
 from winogen.records.target import LEVELS, MICROCONTROLLERS, spelled
@@ -359,8 +358,7 @@ def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
     these are computed in.
     """
     name, weight_name = dtype_name(x), dtype_name(weight)
-    computed = Precision.of(name).transforms if name in NARROW_TYPES else name
-    if weight_name not in (name, computed):
+    if weight_name not in (name, NUMBERS[name].computed if name else name):
         raise InvalidType(f"input: got dtype {x}; allowed: {weight}, as weight has")
     return name
 

@@ -18,7 +18,7 @@ from winogen.conv.request import Request
 from winogen.conv.solvers import looked
 from winogen.conv.weighted import WeightedFloats
 from winogen.errors import InvalidValue
-from winogen.records import NARROW_TYPES, Precision
+from winogen.records import NARROW_TYPES, NUMBERS
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current, described
 from winogen.typing import Array, ArrayType, NDArray
@@ -188,7 +188,7 @@ def parameters(
         return w, None
     b = arguments.layer_array("bias", bias)
     name = arguments.dtype_name(w.dtype)
-    if not (name in NARROW_TYPES and b.dtype.name == Precision.of(name).transforms):
+    if not (name in NARROW_TYPES and b.dtype.name == NUMBERS[name].computed):
         arguments.same_dtype("bias", b, w.dtype, "weight")
     wanted = w.shape[:1] if filters is None else (filters,)
     if w.ndim > 2 and b.shape != wanted:

@@ -64,9 +64,3 @@ def computed_with(array: np.ndarray) -> np.ndarray:
     if array.dtype in _NUMBERS:
         return widen(array)
     return array.astype(np.float32) if array.dtype.itemsize == 2 else array
-
-
-def name_of(dtype: np.dtype) -> str:
-    """Return what flytes an array has, "" for none."""
-    number = _NUMBERS.get(dtype)
-    return number.name if number else ""

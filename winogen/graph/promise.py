@@ -67,6 +67,10 @@ class OutputPromise:
         return cls(**json.loads(text))
 
 
+class NoPromise(InvalidValue):
+    """An error at the output that nobody can promise of a model."""
+
+
 def checked_promise(output_tolerance: Any) -> float:
     """Return the argument of that name; raises InvalidType and InvalidValue."""
     allowed = "None or a positive number below 1, as 1e-4"
@@ -207,9 +211,9 @@ def kept(
 
 
 def certain(promise: OutputPromise | None, asked: float) -> OutputPromise:
-    """Return a promise; raises InvalidValue where nobody knows the errors at the output."""
+    """Return a promise; raises NoPromise where nobody knows the errors at the output."""
     if promise is None:
-        raise InvalidValue(
+        raise NoPromise(
             f"output_tolerance: got {asked:g}; allowed: None for this model, whose outputs are no "
             "numbers, or cannot be computed in float64"
         )
@@ -217,9 +221,9 @@ def certain(promise: OutputPromise | None, asked: float) -> OutputPromise:
 
 
 def check_framework(promise: OutputPromise, framework: str) -> None:
-    """Raise InvalidValue where not even the framework itself keeps a promise."""
+    """Raise NoPromise where not even the framework itself keeps a promise."""
     if promise.theirs > promise.asked:
-        raise InvalidValue(
+        raise NoPromise(
             f"output_tolerance: got {promise.asked:g}; allowed: at least {promise.theirs:.2g}, the "
             f"error of the model as {framework} computes it"
         )

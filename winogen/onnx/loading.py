@@ -202,7 +202,7 @@ def _apart(proto: Any) -> tuple[Any, dict[str, np.ndarray]]:
     light, weights = without(proto, "graph"), dict[str, np.ndarray]()
     light.graph.CopyFrom(without(proto.graph, "initializer"))
     # onnxruntime drops what nothing reads, and then wants it.
-    read = read_by(proto.graph.node) | {value.name for value in proto.graph.output}
+    read = names_read(proto.graph)
     for tensor in proto.graph.initializer:
         stub = light.graph.initializer.add()
         kind = onnx.TensorProto.DataType.Name(tensor.data_type)
@@ -220,18 +220,23 @@ def _apart(proto: Any) -> tuple[Any, dict[str, np.ndarray]]:
     return light, weights
 
 
-def read_by(nodes: Iterable[Any]) -> set[str]:
-    """Return the names that nodes read, those in the bodies of their attributes included.
-
-    Names that are a body's own may be among these: taking too many for needed does no harm.
-    """
-    names: set[str] = set()
-    for node in nodes:
-        names.update(filter(None, node.input))
+def names_read(graph: Any) -> set[str]:
+    """Return the names that a graph reads or gives back, bodies of its attributes included."""
+    names = {name for node in graph.node for name in node.input if name}
+    names |= {value.name for value in graph.output}
+    for node in graph.node:
         for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                names |= read_by(body.node) | {value.name for value in body.output}
+            for inner in (attribute.g, *attribute.graphs):
+                names |= names_from_outside(inner)
     return names
+
+
+def names_from_outside(graph: Any) -> set[str]:
+    """Return the names that a body reads, and does not have itself."""
+    own = {name for node in graph.node for name in node.output}
+    own |= {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    own |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return names_read(graph) - own
 
 
 def without(message: Any, *names: str) -> Any:

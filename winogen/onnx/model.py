@@ -14,7 +14,7 @@ import numpy as np
 from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidValue
 from winogen.onnx.inference import SMALL, inferred
-from winogen.onnx.loading import computed, require
+from winogen.onnx.loading import computed, names_from_outside, require
 from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
@@ -222,7 +222,7 @@ class Model:
         for node in self.graph.node:
             for attribute in node.attribute:
                 for graph in (attribute.g, *attribute.graphs):
-                    names |= _names_read(graph)
+                    names |= names_from_outside(graph)
         return frozenset(names)
 
     @staticmethod
@@ -231,7 +231,7 @@ class Model:
         inner = set()
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                inner |= _names_read(graph)
+                inner |= names_from_outside(graph)
         return (*filter(None, node.input), *sorted(inner - set(node.input)))
 
     @cached_property
@@ -373,17 +373,3 @@ def _numbers(kind: str, arrays: list[np.ndarray]) -> float:
         shapes = np.broadcast_shapes(*(array.shape for array in arrays))
         return max(count, math.prod(shapes))
     return count
-
-
-def _names_read(graph: Any) -> set[str]:
-    """Names that a body reads, its own included: taking too many for needed does no harm."""
-    names = {name for node in graph.node for name in node.input if name}
-    names |= {value.name for value in graph.output}
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                names |= _names_read(inner)
-    own = {name for node in graph.node for name in node.output}
-    own |= {value.name for value in graph.input} | {t.name for t in graph.initializer}
-    own |= {tensor.values.name for tensor in graph.sparse_initializer}
-    return names - own

@@ -7,6 +7,7 @@ kernels that is. The output of the kernels is the call's: see `winogen.opencl.st
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -55,7 +56,7 @@ def request_in_plane(layer: Layer, asked: Options) -> Request:
     )
 
 
-class DeviceLayer:
+class DeviceLayer(ABC):
     """The base of all layers on devices; each says what it computes, and how it is called."""
 
     rank: ClassVar[int]
@@ -84,26 +85,26 @@ class DeviceLayer:
     def _parameters(self, weight: Array, bias: Array | None, asked: Options) -> tuple[Any, Any]:
         return parameters(weight, bias)
 
+    @abstractmethod
     def _make(self, shape: tuple[int, ...], dtype: str, asked: Options) -> None:
         """Set the layer and the request, of weights of this shape."""
-        raise NotImplementedError
 
     def _packable(self, weight: np.ndarray) -> np.ndarray:
         """Return weights as the kernels that pack them read them."""
         return weight
 
+    @abstractmethod
     def _asked(self, dtype: str, shape: Any, output_size: Any) -> Asked:
         """Return what a call computes, with arrays of this type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _computed(self, asked: Any) -> Problem:
         """Return the problem of the kernels."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _sample(self) -> Layer:
         """A layer with the filters, channels and types of this one."""
-        raise NotImplementedError
 
     def _settle(self, context: Any) -> None:
         """Begin on a context, with nothing bound."""
@@ -281,6 +282,7 @@ def _has_arrays() -> bool:
 
 
 def device_dtype(argument: str, dtype: np.dtype) -> str:
+    """Return the type of arrays by its name; raises InvalidType for one that devices lack."""
     name = arguments.dtype_name(dtype)
     if name not in _DTYPES:
         raise InvalidType(f"{argument}: got dtype {dtype}; allowed on devices: float32 or float16")

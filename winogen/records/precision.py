@@ -28,6 +28,11 @@ class NumberType:
     cut: bool = False
 
     @property
+    def computed(self) -> str:
+        """The type that its numbers are computed in."""
+        return self.wide or (self.name if self.name == "float64" else "float32")
+
+    @property
     def is_odd(self) -> bool:
         """Whether no integer of C has as many bytes."""
         return self.itemsize not in (1, 2, 4, 8)
@@ -140,7 +145,7 @@ class Precision:
 
         Quantised operands are packed as they are multiplied.
         """
-        real = "float64" if "float64" in (arrays, NUMBERS[arrays].wide) else "float32"
+        real = NUMBERS[arrays].computed
         if products:
             return cls(arrays, products, products, products, real, real)
         return cls(arrays, filters or real, real, real, real, real)
@@ -186,8 +191,8 @@ class Precision:
 
     @property
     def mixed(self) -> bool:
-        """Whether packed filters are narrower numbers of another type than is computed with."""
-        return self.transforms != (NUMBERS[self.filters].wide or "float32")
+        """Whether packed filters are computed in another type than the transforms."""
+        return self.transforms != NUMBERS[self.filters].computed
 
     @property
     def scaled(self) -> bool:

@@ -97,7 +97,7 @@ class _Backend:
             return (self.compiled or self.module)(*inputs)
         except Exception as problem:
             # What torch computes in between may have changed a buffer already, and would again.
-            refused = isinstance(problem, InvalidValue) and str(problem).startswith(_PROMISE)
+            refused = isinstance(problem, promise.NoPromise)
             if refused or not all(state.holds(state.tensor) for state in states):
                 raise
             self._give_up()

@@ -68,7 +68,7 @@ def test_outputs_are_rounded_once(name, layout, isa, monkeypatch):
 def test_filters_are_flytes(filters, isa, narrow, monkeypatch):
     """Of arrays of float32 or float64, and of flytes."""
     monkeypatch.setenv("WINOGEN_ISA", isa)
-    layout, wide = LAYOUTS[len(filters) % 2], NUMBERS[filters].wide or "float32"
+    layout, wide = LAYOUTS[len(filters) % 2], NUMBERS[filters].computed
     x, w, bias, _ = numbers(layout)
     conv = Conv2d(w.astype(wide), bias.astype(wide), algorithm="loops", filter_dtype=filters,
                   layout=layout, **LAYER)  # fmt: skip
