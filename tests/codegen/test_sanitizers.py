@@ -127,7 +127,9 @@ def works_of(variant, layouts, kind, border, turn):
     cut = [one for work in works for one in cuts(replace(work, tuning=small(work.tuning)))]
     step = len(cut) // MOST
     step += step % len(BLOCKS) == 0  # else all would be cut alike
-    return cut[::step]
+    works = cut[::step]
+    assert len(works) >= (1 if variant.one_layer else 10)
+    return works
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,6 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, tmp_path):
     kind = kinds[index % len(kinds)]
     layouts = LAYOUTS[:: (-1) ** (index + turn)]
     works = works_of(VARIANTS[name], layouts, kind, "unswitch", turn)
-    assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, works)
 
 
@@ -316,7 +317,6 @@ def test_no_kernel_leaves_its_narrow_arrays(name, lanes, tmp_path):
         pytest.skip(f"this CPU or its compiler has no instructions for {name}")
     kind = dtype, targets[index % len(targets)]
     works = works_of(VARIANTS[name], layouts, kind, "unswitch", turn)
-    assert len(works) >= 10
     check(tmp_path, works)
 
 
@@ -332,7 +332,6 @@ def test_no_kernel_leaves_its_flytes(name, tmp_path):
     wide = VARIANTS[name].computes(Precision.of("float64"))
     dtype = FLYTES[index % (3 if wide else 2)]
     works = works_of(VARIANTS[name], LAYOUTS, (dtype, host_targets()[0]), "unswitch", index)
-    assert len(works) >= 10
     check(tmp_path, works)
 
 
