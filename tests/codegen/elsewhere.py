@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kept.outcomes import stamps
 
 from winogen.toolchain import elsewhere
 from winogen.toolchain.compiler import BASE_FLAGS
@@ -11,6 +12,11 @@ from winogen.toolchain.compiler import BASE_FLAGS
 
 class Elsewhere(elsewhere.Elsewhere):
     """A kind of CPU whose compiler a test may lack."""
+
+    @property
+    def identity(self):
+        """What its programs and files are here."""
+        return stamps(*self.compiler, *self.runner, *self.needs)
 
     def need(self, *tools):
         """Skip the test where the compiler, a file or another tool is missing."""

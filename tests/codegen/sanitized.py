@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from kept.folders import kept
+from kept.outcomes import Right, stamps
 
 from winogen import resources
 from winogen.codegen.render import cdef, render
@@ -45,6 +46,25 @@ def compile_c(folder, *words):
         [*find_compiler().command, "-std=gnu11", *words], cwd=folder, capture_output=True, text=True
     )
     assert run.returncode == 0 and not run.stderr, run.stderr[:4000]
+
+
+def no_warning(folder, texts, target):
+    """Have the compiler read C, by names of files, but what it has read before without a word."""
+    words = (*WARNINGS, *OPENMP, "-fsyntax-only", *target.flags)
+    rights = {name: Right(here(), words, text) for name, text in texts.items()}
+    for name in (new := [name for name, right in rights.items() if not right]):
+        (folder / name).write_text(texts[name])
+    if new:
+        compile_c(folder, *words, *new)
+    for name in new:
+        rights[name].note()
+
+
+@cache
+def here():
+    """The compiler of this machine, and what the machine executes."""
+    command = find_compiler().command
+    return command, stamps(command[0]), tuple(target.name for target in host_targets())
 
 
 def intrinsics(target, flags):
@@ -139,17 +159,32 @@ def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS, el
         *known,
         "",
     ]
-    (folder / "calls.h").write_text("\n".join(lines))
-    (folder / "kernel.c").write_text(render(spec))
-    (folder / "driver.c").write_text((FOLDER / "sanitized.c").read_text())
-    (folder / "definition.h").write_text((FOLDER / f"sanitized_{kind}.h").read_text())
-    threads = str(resources.folder("csrc") / "threads.c")
+    threads = resources.folder("csrc") / "threads.c"
+    texts = {
+        "calls.h": "\n".join(lines),
+        "kernel.c": render(spec),
+        "driver.c": (FOLDER / "sanitized.c").read_text(),
+        "definition.h": (FOLDER / f"sanitized_{kind}.h").read_text(),
+    }
+    where = (elsewhere, elsewhere.identity) if elsewhere else (sanitizers, here())
+    how = threads.read_text(), Path(__file__).read_text()
+    right = Right(where, how, spec.target.flags, texts)
+    if right and sanitizers != RACES:
+        return
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    run_under(folder, spec, calls, threads, sanitizers, elsewhere)
+    right.note()
+
+
+def run_under(folder, spec, calls, threads, sanitizers, elsewhere):
+    """Compile what `check` has written, and run it."""
     if elsewhere:
         words = ("-ffp-contract=fast", *WARNINGS, *spec.target.flags)
         elsewhere.compile(folder, "-O1", *words, "-c", "kernel.c")
         how, objects = ["-DNO_GUARDS"], ["kernel.o", "driver.o"]
         if elsewhere.threads:
-            elsewhere.compile(folder, "-O1", *WARNINGS, "-c", threads)
+            elsewhere.compile(folder, "-O1", *WARNINGS, "-c", str(threads))
             objects.append("threads.o")
         else:
             how.append("-DNO_THREADS")

@@ -10,7 +10,7 @@ from itertools import islice, product
 
 import pytest
 from codegen import sanitized
-from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, compile_c
+from codegen.sanitized import EMITTABLE, VECTORS, WARNINGS, compile_c, no_warning
 from codegen.sanitized_convolution import FRACTIONS, check
 from kernels.samples import (
     BLOCKS,
@@ -67,7 +67,7 @@ WARNED = [
 @pytest.mark.thorough  # the sanitizers below warn, too, of a third of the variants every time
 @pytest.mark.parametrize("dtype, target", WARNED)
 def test_no_kernel_makes_a_warning(dtype, target, tmp_path):
-    names = []
+    texts = {}
     for variant in VARIANTS.values():
         if not computes(variant, dtype, target):
             continue
@@ -76,9 +76,8 @@ def test_no_kernel_makes_a_warning(dtype, target, tmp_path):
         for (layout, border), spec in specs.items():
             if border != "unswitch" and dtype == "float64":
                 continue  # the text differs in the types only
-            names.append(f"{variant.name}_{layout}_{border}.c")
-            (tmp_path / names[-1]).write_text(render(spec))
-    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
+            texts[f"{variant.name}_{layout}_{border}.c"] = render(spec)
+    no_warning(tmp_path, texts, target)
 
 
 @pytest.mark.thorough
@@ -100,13 +99,14 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
 
 
 def test_phases_make_no_warning(tmp_path):
-    target, names = host_targets()[0], []
+    target, texts = host_targets()[0], {}
     for layout, numbers in product(LAYOUTS, (("float32", "float16"), ("float16", None))):
         for work in of_phases(layout, target, *numbers):
-            names.append(f"{work.variant}_{layout}_{numbers[0]}.c")
             spec = KernelSpec.of(work)
-            (tmp_path / names[-1]).write_text(render(replace(spec, tuning=small(spec.tuning))))
-    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *spec.target.flags, *names)
+            texts[f"{work.variant}_{layout}_{numbers[0]}.c"] = render(
+                replace(spec, tuning=small(spec.tuning))
+            )
+    no_warning(tmp_path, texts, spec.target)
 
 
 # ---- what runs under the sanitizers --------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, calls_of, check, compile_c
+from codegen.sanitized import EMITTABLE, VECTORS, calls_of, check, compile_c, no_warning
 from codegen.test_sanitizers import small
 from kernels.turns import first
 
@@ -27,12 +27,11 @@ def spec_of(dtype, target, columns=64, **sizes):
 
 @pytest.mark.parametrize("target", EMITTABLE, ids=lambda target: target.name)
 def test_no_product_makes_a_warning(target, tmp_path):
-    names = []
+    texts = {}
     for dtype, columns, streams in product(("float32", "float64"), (16, 512), (0, 7)):
-        names.append(f"{dtype}_{columns}_{streams}.c")
         spec = spec_of(dtype, target, columns, prefetch_streams=streams)
-        (tmp_path / names[-1]).write_text(render(spec))
-    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
+        texts[f"{dtype}_{columns}_{streams}.c"] = render(spec)
+    no_warning(tmp_path, texts, target)
 
 
 def works(spec):

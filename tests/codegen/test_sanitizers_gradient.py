@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, calls_of, check, compile_c
+from codegen.sanitized import EMITTABLE, VECTORS, WARNINGS, calls_of, check, compile_c, no_warning
 from kernels.turns import turns
 
 from winogen.codegen.render import render
@@ -24,11 +24,10 @@ def spec_of(layout, dtype, target, tile=(2, 3), kernel=(3, 2)):
 
 @pytest.mark.parametrize("target", EMITTABLE, ids=lambda target: target.name)
 def test_no_gradient_makes_a_warning(target, tmp_path):
-    names = []
+    texts = {}
     for layout, dtype in product(LAYOUTS, ("float32", "float64")):
-        names.append(f"{layout}_{dtype}.c")
-        (tmp_path / names[-1]).write_text(render(spec_of(layout, dtype, target)))
-    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
+        texts[f"{layout}_{dtype}.c"] = render(spec_of(layout, dtype, target))
+    no_warning(tmp_path, texts, target)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
