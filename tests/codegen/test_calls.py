@@ -83,6 +83,7 @@ def test_names_in_comments_and_strings_call_nobody():
     assert used_only("INLINE int a(void) { return a(); }\nint b;\n") == "int b;\n"
 
 
+@pytest.mark.thorough
 def test_compilers_find_nothing_unused(tmp_path):
     """Functions that are always inlined are hidden from warnings, unless they are like others."""
     words = "-std=gnu11 -fsyntax-only -march=sapphirerapids -fopenmp -Wall -Wunused-macros -Werror"

@@ -266,6 +266,7 @@ def synthesized(folder, *steps):
     return run.stdout.rpartition("design hierarchy")[2]
 
 
+@pytest.mark.thorough
 @ARITHMETICS
 def test_yosys_infers_memories_and_multipliers_and_no_latch(tmp_path, rounded):
     need("yosys")

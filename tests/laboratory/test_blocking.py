@@ -113,6 +113,7 @@ def test_hilberts_curve_goes_to_neighbours():
         assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(places))
 
 
+@pytest.mark.thorough
 def test_tiles_along_hilberts_curve():
     """All of the layer once; and what tiles share stays in a cache that holds no row of them."""
     layer = Sizes(1, 16, 8, (5, 5), (64, 62))

@@ -66,7 +66,7 @@ def compared(
             args, kwargs = mapped(
                 lambda t: t.double() if t.is_floating_point() else t, (args, kwargs)
             )
-        torch.default_generator.manual_seed(0)  # torch.manual_seed notes the stack for GPUs
+        torch.default_generator.manual_seed(0)
         before()
         return outcome(model, *args, **kwargs), [*args, kwargs]
 

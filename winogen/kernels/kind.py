@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -230,14 +231,15 @@ _COMMENT = 54  # the column that comments on fields begin in
 _WIDE = 40  # letters of a line of them
 
 
-def _declared(field: _Field) -> Iterator[str]:
+@cache  # kernels share nearly all of them
+def _declared(field: _Field) -> tuple[str, ...]:
     """The lines of some fields and of the sentence on them."""
     means, c_type, names = field
     first, *rest = textwrap.wrap(means, _WIDE)
     text = f"    {c_type} {', '.join(names)};"
-    yield f"{text:<{_COMMENT - 1}} /* {first}" + " */" * (not rest)
-    for number, line in enumerate(rest, 1):
-        yield f"{'':<{_COMMENT}} * {line}" + " */" * (number == len(rest))
+    more = (f"{'':<{_COMMENT}} * {line}" for line in rest)
+    *lines, last = f"{text:<{_COMMENT - 1}} /* {first}", *more
+    return *lines, f"{last} */"
 
 
 def room(buffers: Mapping[str, Buffer]) -> tuple[Any, Any]:
