@@ -38,7 +38,10 @@ def damaged(data, rng):
     return bytes(data)
 
 
-@pytest.mark.parametrize("begin, end", first(1, ((0, 60), (60, 500), (500, 1000))))
+@pytest.mark.draws
+@pytest.mark.parametrize(
+    "begin, end", first(1, ((0, 60), *((at, at + 188) for at in range(60, 1000, 188))))
+)
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_are_named(begin, end, library, tmp_path):
     whole = [model.SerializeToString() for model in models()]

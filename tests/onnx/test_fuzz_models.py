@@ -14,6 +14,7 @@ def judged(indices, seed=20261122):
     return dict(fuzz.outcomes(seed, indices))
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("begin, end", first(1, ((0, 25), (25, 50), (50, 75), (75, 100))))
 def test_random_models_compute_the_same(begin, end, library, originals):
     found = judged(range(begin, end))

@@ -127,6 +127,7 @@ def random_net(seed):
     return net, net.model(*sorted(outputs))
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("planned", (True, False), ids=("planned", "plain"))
 @pytest.mark.parametrize("seed", range(24))
 def test_random_networks(seed, planned, session, planner):

@@ -1,8 +1,8 @@
 """Every command of every page that `tests/docs/test_pages.py` only looks at, run for real.
 
 Each runs in a folder with what the page speaks of: a model of real size, pictures, weights.
-Measurements are interrupted after `SECONDS`, without extras after half of them, as they begin the
-same way there; all others run to their end. A command is right, or
+Measurements are interrupted after `SECONDS`, sooner without extras, as they begin the same way
+there and nothing heavy is imported; all others run to their end. A command is right, or
 it says in a sentence which package it wants.
 """
 
@@ -18,7 +18,7 @@ import pytest
 from walk.environments import ROOT, installed
 from walk.pages import PAGES, SLOW, blocks, commands
 
-SECONDS = float(os.environ.get("WINOGEN_WALK_SECONDS", "8"))
+SECONDS = float(os.environ.get("WINOGEN_WALK_SECONDS", "5"))
 # Commands that measure, draw or search, for as long as one likes.
 MEASURES = (
     "bench", "report", "demo", "search", "calibrate", "lab", "python -m winogen_lab",
@@ -118,7 +118,7 @@ def walk(page, environment, folder, kept, lab=True):
     variables = {"WINOGEN_CACHE": str(kept / "kernels"), "WINOGEN_WISDOM": str(folder / "wisdom")}
     missing = set()  # words of commands that were not done to their end: files among them
     for command in walked(page):
-        seconds = SECONDS if lab else SECONDS / 2
+        seconds = SECONDS if lab else SECONDS * 0.6
         limit = seconds if may_be_interrupted(command) else None
         ended = environment.run(command, folder, limit, **variables)
         if gains_nothing(ended):  # what runs beside may have disturbed what was measured
