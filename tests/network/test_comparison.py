@@ -15,6 +15,7 @@ from winogen.network import generate, trial, writing
 from winogen.network.bytes_writing import ByteWriter
 from winogen.network.float_writing import FloatWriter
 from winogen.network.writing import Files
+from winogen.toolchain import find_compiler
 
 pytestmark = pytest.mark.compares
 
@@ -201,3 +202,26 @@ def test_a_deep_quantized_network_is_right_by_its_own_test(tmp_path, make):
         path.write_text(path.read_text().replace(".y_zero = ", ".y_zero = 3 + "))
     with pytest.raises(AssertionError, match="WRONG"):
         make(folder, "test", flags="-O1")
+
+
+def test_an_object_is_compiled_once_whatever_its_name(tmp_path, monkeypatch):
+    ran, finished = [], trial._finished
+
+    def noted(words, folder):
+        ran.append(words)
+        return finished(words, folder)
+
+    def made(source):
+        (name,) = runner.objects(tmp_path, [source])
+        return (tmp_path / name).read_bytes()
+
+    monkeypatch.setattr(trial, "_MADE", {})
+    monkeypatch.setattr(trial, "_finished", noted)
+    runner = trial.Runner(tuple(find_compiler().command), (), (), (), "")
+    for source in ("one.c", "two.c"):
+        (tmp_path / source).write_text('#include "n.h"\nint one(void) { return N; }\n')
+    (tmp_path / "n.h").write_text("enum { N = 1 };\n")
+    before = made("one.c")
+    assert made("two.c") == before and len(ran) == 1
+    (tmp_path / "n.h").write_text("enum { N = 2 };\n")  # which both include
+    assert made("two.c") != before and len(ran) == 2
