@@ -11,6 +11,7 @@ import pytest
 from cli.every import commands
 
 from winogen import progress
+from winogen.codegen import catalog
 from winogen_lab.bench import products
 
 COMMANDS = commands()
@@ -24,8 +25,8 @@ SMALL = {
     "search": "2 3 --keep 2 --trials 50 --starts 1 --height 2",
     "tolerance": "2 3",
     "verify": "strassen.toml",
-    "transforms write": "--dir catalog",
-    "transforms check": "--dir catalog",
+    "transforms write": "",
+    "transforms check": "",
     "generate": f"{' '.join(SHAPES)} --isa generic -o out",
     "plan": f"{' '.join(SHAPES)} --algorithm direct",
     "tune": "layers.json --seconds 0",
@@ -95,8 +96,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "layers.json").write_text(json.dumps([LAYER]))
     known = files("winogen.algebra").joinpath("known/strassen.toml")
     (tmp_path / "strassen.toml").write_bytes(known.read_bytes())
-    (tmp_path / "catalog").mkdir()
-    (tmp_path / "catalog" / "catalog.toml").write_text("[[default_points]]\nr = 3\nm = [2]\n")
+    (tmp_path / "catalog.toml").write_text("[[default_points]]\nr = 3\nm = [2]\n")
+    monkeypatch.setattr(catalog, "_resolve", lambda folder: tmp_path)
     np.save(tmp_path / "samples.npy", np.zeros((6, 2, 6, 6), np.float32))
     (tmp_path / "model.onnx").write_bytes(b"")
     return tmp_path
@@ -196,7 +197,7 @@ def not_files(folder):
             "/dev/zero", "/dev/full", "none.json", "none"]  # fmt: skip
 
 
-WRITTEN = ("output", "plot", "export", "write", "dir")
+WRITTEN = ("output", "plot", "export", "write")
 # They read their --results, others write them.
 GO_ON = ("search", "lab search-loops", "lab word-lengths")
 READ = [

@@ -248,7 +248,7 @@ def test_processes_compile_and_a_cluster_does_all(tmp_path):
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     )
-    with cluster, workers(None, dask=cluster.scheduler_address) as both:
+    with cluster, workers(None, jobs=cluster.scheduler_address) as both:
         assert {one.nest for one in search(WANTED, *both)}
 
 

@@ -102,7 +102,7 @@ def test_a_cluster_that_loses_a_worker(expected):
 
     with (
         cluster,
-        executor(Results(), dask=cluster.scheduler_address, progress=kill_one) as execute,
+        executor(Results(), cluster.scheduler_address, progress=kill_one) as execute,
     ):
         assert texts(search(WANTED, execute)) == expected
     assert killed and killed[0] != os.getpid()
@@ -113,12 +113,13 @@ def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr("winogen.tasks.execute._PATIENCE", "1s")
     address = "tcp://127.0.0.1:9"
     with (
-        pytest.raises(WinogenError, match=f"dask: got '{address}'"),
-        executor(Results(), 1, address),
+        pytest.raises(WinogenError, match=f"jobs: got '{address}'"),
+        executor(Results(), address),
     ):
         pass
 
 
-def test_jobs():
-    with pytest.raises(InvalidValue, match="jobs: got 0"), executor(Results(), jobs=0):
+@pytest.mark.parametrize("jobs", [0, "0", "-2", "scheduler", "9" * 5000])
+def test_jobs(jobs):
+    with pytest.raises(InvalidValue, match=f"jobs: got {jobs}"), executor(Results(), jobs):
         pass

@@ -186,6 +186,6 @@ def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch
     assert document["unexplained"]["after"] < document["unexplained"]["before"]
     result = CliRunner().invoke(app, ["calibrate", "--rates-only", "--json"])
     assert json.loads(result.stdout)["unexplained"] is None
-    for words in (["--only", "56"], ["--rates-only", "--layers", "vgg16"]):
-        refused = CliRunner().invoke(app, ["calibrate", *words])
+    for other in ("--rates-only", "--forget"):
+        refused = CliRunner().invoke(app, ["calibrate", other, "--layers", "vgg16"])
         assert refused.exit_code == 2 and "allowed: where constants are fitted" in refused.output

@@ -27,7 +27,7 @@ MEASURES = (
 NO_GAIN = ("because it would not become faster", "got one that winogen leaves to torch")
 # What no walk can do, and why.
 EXCUSED = {
-    "--dask tcp://scheduler:8786": "needs a cluster",
+    "--jobs tcp://scheduler:8786": "needs a cluster",
     "pip install": "installs; tests/walk/test_readme.py walks README's own",
     "git clone": "needs a network",
     "make test": "the first thing that .ci/run does",

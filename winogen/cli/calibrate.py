@@ -26,7 +26,6 @@ def calibrate(
         metavar="SET|FILE",
         help="Fit the constants to a layer set or a JSON file instead of to a sample.",
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     forget: bool = typer.Option(
         False, "--forget", help="Forget this machine: the next plan measures it."
     ),
@@ -47,9 +46,8 @@ def calibrate(
     from winogen.tuning.chosen import chosen_layers
 
     finite("seconds", seconds)
-    for name, value in (("layers", layers), ("only", only)):
-        if value is not None and (rates_only or forget or (name == "only" and layers is None)):
-            raise InvalidValue(f"{name}: got {value!r}; allowed: where constants are fitted to it")
+    if layers is not None and (rates_only or forget):
+        raise InvalidValue(f"layers: got {layers!r}; allowed: where constants are fitted to it")
     folder = cache_dir()
     if forget:
         machine.forget(folder)
@@ -59,7 +57,7 @@ def calibrate(
         else:
             typer.echo(f"{'machine':<18} {described}")
         return
-    chosen = None if layers is None else chosen_layers(layers, only)
+    chosen = None if layers is None else chosen_layers(layers)
     with working("measuring this machine"):
         rates, signs = calibrated(seconds=seconds)
     fit = None if rates_only else _fitted(rates, chosen)

@@ -163,9 +163,6 @@ def report(
         None, min=1, max=1024, help="Threads (default: OMP_NUM_THREADS or all CPUs)."
     ),
     input: list[str] = INPUT,
-    predicted: bool = typer.Option(
-        False, "--predicted", help="Print what was predicted of measured layers, too."
-    ),
     seconds: float = _SECONDS,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -180,7 +177,7 @@ def report(
     if as_json:
         print_json(made, gain=made.gain)
     else:
-        typer.echo(made.table(predicted))
+        typer.echo(made)
 
 
 def shapes_of(texts: list[str] | None) -> dict[str, Any]:

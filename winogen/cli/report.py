@@ -42,7 +42,6 @@ def report(
         help="Layer set for the errors of whole layers, or none (default: thesis27).",
     ),
     trials: int = typer.Option(None, min=1, help="Random tiles per figure (default: 5000)."),
-    seed: int = typer.Option(None, min=0, help="Of the random tiles (default: 0)."),
     input: str = typer.Option(
         None,
         metavar="N,C,H,W|FILE.npy",
@@ -81,7 +80,7 @@ def report(
     ),
 ) -> None:
     """Write a page on accuracy, of the catalog, a layer or a net, with figures as JSON and CSV."""
-    of_catalog = {"layers": layers, "trials": trials, "seed": seed}
+    of_catalog = {"layers": layers, "trials": trials}
     of_layer = {
         "input": input,
         "weight": weight,

@@ -49,10 +49,6 @@ def search(
         "algorithms, one within the other), circle (from points to Fourier), fourier; several with "
         "commas.",
     ),
-    zero: bool = typer.Option(None, "--zero/--no-zero", help="Only sets with, or without, 0."),
-    infinity: bool = typer.Option(
-        None, "--infinity/--no-infinity", help="Only sets with, or without, infinity."
-    ),
     objective: Objective = typer.Option(
         Objective.error,
         metavar="NAME",
@@ -83,22 +79,21 @@ def search(
         "underflow and overflow; --scalings scales rows against it.",
     ),
     fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
-    seed: int = typer.Option(0, help="Of all random numbers."),
     seconds: float = typer.Option(
         None,
         min=0,
         help="Begin nothing new after this time, and print the best so far, as Ctrl-C does at any "
         "time; with --results the same command goes on from there.",
     ),
-    jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
-    dask: str = typer.Option(
-        None, metavar="ADDRESS", help="Address of a Dask scheduler to work on instead."
+    jobs: str = typer.Option(
+        "1",
+        metavar="N|ADDRESS",
+        help="Processes, -1 for all CPUs; or the address of a Dask scheduler.",
     ),
     results: Path = typer.Option(
         None, help="File for intermediate results: run the same again to go on after a stop."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
-    as_toml: bool = typer.Option(False, "--toml", help="Print entries for the catalog."),
 ) -> None:
     """Search for good points of F(m, r): estimate many, measure the best, the fewer the longer."""
     from winogen.numerics.search import Results, Search, executor
@@ -108,8 +103,6 @@ def search(
         m=m,
         r=r,
         families=tuple(name.strip() for name in families.split(",")),
-        zero=zero,
-        infinity=infinity,
         objective=objective.value,
         scalings=scalings,
         height=height,
@@ -125,19 +118,15 @@ def search(
             "fused": fused,
             **({} if dtype == "float32" else {"dtype": dtype}),
         },
-        seed=seed,
         seconds=seconds,
     )
     kept = Results(results)
-    with progress_bar() as progress, executor(kept, jobs, dask, progress) as execute:
+    with progress_bar() as progress, executor(kept, jobs, progress) as execute:
         entries = run(question, execute)
     if execute.stopped:
         typer.echo("stopped: the best so far", err=True)
     if as_json:
         typer.echo(json.dumps([entry.to_dict() for entry in entries], indent=2))
-    elif as_toml:
-        best = [entry for entry in entries if entry.on_front]
-        typer.echo("\n".join(_toml(question, entry) for entry in best), nl=False)
     else:
         _print(question, entries)
 
@@ -229,19 +218,6 @@ def _notes(question: Search, candidate: Candidate) -> tuple[str, ...]:
 
     settings = {**DEFAULTS, **question.settings}
     return estimate(candidate.algorithm, dims=question.dims, **settings).notes
-
-
-def _toml(question: Search, entry: Found) -> str:
-    """An entry as ``transforms/catalog.toml`` takes it; row scalings are chosen there anew."""
-    candidate = entry.candidate
-    option, values = _origin(candidate)
-    settings = ", ".join(f"{k} {v}" for k, v in question.settings.items() if v)
-    return (
-        f"[[transform]]\nm = {candidate.m}\nr = {candidate.r}\n"
-        f'tag = ""\n{option} = "{in_one_line(values)}"\n'
-        f'source = "winogen search: mean {question.dims}D error {entry.mean:.3g} ± '
-        f'{entry.half_width:.1g} ({settings})"\n'
-    )
 
 
 def _origin(candidate: Candidate) -> tuple[str, tuple[str, ...]]:

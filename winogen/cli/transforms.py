@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from winogen.cli.options import App
@@ -14,32 +12,28 @@ app = App(
     no_args_is_help=True,
 )
 
-_FOLDER = typer.Option(
-    None, "--dir", help="Folder with catalog.toml and the headers (default: the one that ships)."
-)
 
-
-@app.command(epilog="Example: winogen transforms write --dir transforms")
-def write(dir: Path = _FOLDER) -> None:
+@app.command(epilog="Example: winogen transforms write")
+def write() -> None:
     """Regenerate every header of the catalog and the index; print what changed."""
     from winogen.codegen import catalog
     from winogen.progress import counting
 
     with counting("deriving") as step:
-        changed = catalog.write(dir, step)
+        changed = catalog.write(progress=step)
     for path in changed:
         typer.echo(path)
     typer.echo(f"{len(changed)} files changed" if changed else "nothing changed")
 
 
-@app.command(epilog="Example: winogen transforms check --dir transforms")
-def check(dir: Path = _FOLDER) -> None:
+@app.command(epilog="Example: winogen transforms check")
+def check() -> None:
     """Compare the headers and the index with the catalog; exit with 1 if a byte differs."""
     from winogen.codegen import catalog
     from winogen.progress import counting
 
     with counting("deriving") as step:
-        problems = catalog.check(dir, step)
+        problems = catalog.check(progress=step)
     for problem in problems:
         typer.echo(problem)
     if problems:

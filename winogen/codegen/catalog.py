@@ -61,7 +61,7 @@ def entries(folder: str | Path | None = None) -> list[CatalogEntry]:
     ['f2_3', 'f2_3_s2']
     """
     path = _catalog_file(folder)
-    data = parse_toml("dir", read_bytes("dir", path, "a catalog.toml"), path)
+    data = parse_toml("catalog", read_bytes("catalog", path, "a catalog.toml"), path)
     try:
         listed = [
             CatalogEntry(m, row["r"], stride=row.get("stride", 1))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -78,30 +79,34 @@ def _with_task(run: Run, task: dict) -> tuple:
 def executor(
     results: Results,
     run: Run,
-    jobs: int = 1,
-    dask: str | None = None,
+    jobs: int | str = 1,
     progress: Progress | None = None,
 ) -> Iterator[Executor]:
-    """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
+    """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at an address.
 
     With Dask, a worker that dies loses only its present task: another does it again. Raises
     InvalidValue for 0 jobs or too many, WinogenError when a package is missing or nobody answers at
     the address.
     """
-    if jobs == 0 or not -1 <= jobs <= _MOST_JOBS:
+    if ":" in str(jobs):
+        with _cluster(str(jobs)):
+            yield Executor(results, run, -1, progress)
+        return
+    count = int(jobs) if re.fullmatch("-?[0-9]{1,9}", str(jobs)) else 0
+    if count == 0 or not -1 <= count <= _MOST_JOBS:
         raise InvalidValue(
-            f"jobs: got {jobs}; allowed: up to {_MOST_JOBS} processes, or -1 for all CPUs"
+            f"jobs: got {jobs}; allowed: up to {_MOST_JOBS} processes, -1 for all CPUs, or the "
+            "address of a Dask scheduler"
         )
-    with _cluster(dask) if dask else nullcontext() as cluster_jobs:
-        yield Executor(results, run, cluster_jobs or jobs, progress)
+    yield Executor(results, run, count, progress)
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[int]:
+def _cluster(address: str) -> Iterator[None]:
     joblib, distributed = require("joblib", "search"), require("distributed", "search")
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=True)
     except (OSError, TimeoutError, ValueError) as error:
-        raise WinogenError(f"dask: got {address!r}, where no scheduler answers: {error}") from None
+        raise WinogenError(f"jobs: got {address!r}, where no scheduler answers: {error}") from None
     with client, joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30):
-        yield -1
+        yield

@@ -56,9 +56,11 @@ def search_loops(
     ),
     seed: int = typer.Option(0, help="Of all random numbers."),
     seconds: float = typer.Option(None, min=0, help="Begin nothing new after this time."),
-    jobs: int = typer.Option(1, help="Processes that compile; -1 for all CPUs. One measures."),
-    dask: str = typer.Option(
-        None, metavar="ADDRESS", help="Address of a Dask scheduler to work on instead."
+    jobs: str = typer.Option(
+        "1",
+        metavar="N|ADDRESS",
+        help="Processes that compile, -1 for all CPUs, while one measures; or the address of a "
+        "Dask scheduler, whose workers do both.",
     ),
     results: Path = typer.Option(
         None, "--results", "-o", help="File for results: run the same again to go on after a stop."
@@ -117,7 +119,7 @@ def search_loops(
         typer.echo(json.dumps({"nests": nests}) if as_json else f"{nests:,} nests")
         return
     limit = math.inf if seconds is None else finite("seconds", seconds)
-    with progress_bar() as progress, workers(results, jobs, dask, progress) as (compile, measure):
+    with progress_bar() as progress, workers(results, jobs, progress) as (compile, measure):
         found = search(wanted, compile, measure, limit)
         able = [one for one in found if not one.error]
         times = compare(wanted, [one.nest for one in able[:top]]) if able else []

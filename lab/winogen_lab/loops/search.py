@@ -172,7 +172,7 @@ def compare(wanted: NestSearch, chosen: list[Parameters]) -> list[float]:
 
 @contextmanager
 def workers(
-    path: Path | None, jobs: int = 1, dask: str | None = None, progress: Progress | None = None
+    path: Path | None, jobs: int | str = 1, progress: Progress | None = None
 ) -> Iterator[tuple[Executor, Executor]]:
     """Yield who compiles and who measures, with one file of results; see `winogen.tasks.executor`.
 
@@ -181,9 +181,9 @@ def workers(
     """
     results = Results(path, tasks.check_entry)
     try:
-        with executor(results, tasks.run, jobs, dask, progress) as compilers:
-            measurers = compilers if dask else Executor(results, tasks.run, 1, progress)
-            yield compilers, measurers
+        with executor(results, tasks.run, jobs, progress) as compilers:
+            here = Executor(results, tasks.run, 1, progress)
+            yield compilers, compilers if ":" in str(jobs) else here
     finally:
         tasks.close()
         results.close()

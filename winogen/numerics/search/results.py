@@ -19,9 +19,8 @@ class Results(tasks.Results):
 
 def executor(
     results: Results,
-    jobs: int = 1,
-    dask: str | None = None,
+    jobs: int | str = 1,
     progress: tasks.execute.Progress | None = None,
 ) -> AbstractContextManager[tasks.Executor]:
     """Return what ``winogen.tasks.executor`` does, for these tasks."""
-    return tasks.executor(results, run, jobs, dask, progress)
+    return tasks.executor(results, run, jobs, progress)
