@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -88,25 +88,21 @@ def executor(
     InvalidValue for 0 jobs or too many, WinogenError when a package is missing or nobody answers at
     the address.
     """
-    if ":" in str(jobs):
-        with _cluster(str(jobs)):
-            yield Executor(results, run, -1, progress)
-        return
+    cluster = ":" in str(jobs)
     count = int(jobs) if re.fullmatch("-?[0-9]{1,9}", str(jobs)) else 0
-    if count == 0 or not -1 <= count <= _MOST_JOBS:
-        raise InvalidValue(
-            f"jobs: got {jobs}; allowed: up to {_MOST_JOBS} processes, -1 for all CPUs, or the "
-            "address of a Dask scheduler"
-        )
-    yield Executor(results, run, count, progress)
+    if not cluster and (count == 0 or not -1 <= count <= _MOST_JOBS):
+        allowed = f"up to {_MOST_JOBS} processes, -1 for all CPUs, or a Dask scheduler's address"
+        raise InvalidValue(f"jobs: got {jobs}; allowed: {allowed}")
+    with _cluster(str(jobs)) if cluster else nullcontext(count) as count:
+        yield Executor(results, run, count, progress)
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[None]:
+def _cluster(address: str) -> Iterator[int]:
     joblib, distributed = require("joblib", "search"), require("distributed", "search")
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=True)
     except (OSError, TimeoutError, ValueError) as error:
         raise WinogenError(f"jobs: got {address!r}, where no scheduler answers: {error}") from None
     with client, joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30):
-        yield
+        yield -1
