@@ -19,6 +19,7 @@ from winogen.graph.code_calls import OPERATORS, CodeCall, bytes_of, convolution,
 from winogen.graph.ir import Graph
 from winogen.graph.memory import Life, offsets
 from winogen.graph.ops import Shape
+from winogen.graph.segment import remember
 from winogen.graph.shapes import shapes
 from winogen.kernels.kind import Spec
 from winogen.kernels.work import round_up
@@ -28,7 +29,6 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.threads import follow
 
-_SHAPES_KEPT = 16
 _Key = tuple[tuple[Shape, ...], int]  # shapes of the inputs, and threads
 
 
@@ -83,9 +83,7 @@ class CodeSegment:
         if bound is None:
             with self._lock:
                 bound = BoundCodes(self.graph, *key, self._packed, self._familiar)
-                if len(self._bound) >= _SHAPES_KEPT:
-                    del self._bound[next(iter(self._bound))]
-                self._bound[key] = bound
+                remember(self._bound, key, bound)
                 for name, spec in bound.specs.items():
                     self._familiar.setdefault(name, frozenset([spec]))
         return bound

@@ -30,6 +30,14 @@ _SHAPES_KEPT = 16
 _Key = tuple[tuple[Shape, ...], int | None]  # shapes and threads
 
 
+def remember(table: dict[Any, Any], key: object, value: object, kept: Collection[Any] = ()) -> None:
+    """Enter what belongs to shapes; the oldest goes where there are 16 besides those ``kept``."""
+    others = [one for one in table if one not in kept]
+    if len(others) >= _SHAPES_KEPT:
+        del table[others[0]]
+    table[key] = value
+
+
 class Segment:
     """A graph without Opaque nodes, planned and compiled for every shape of its inputs once.
 
@@ -145,7 +153,7 @@ class Segment:
             limit = self._options["memory_limit"]
             planned = plan(self.graph, input_shapes, self.settings(threads), limit)
             with self._lock:
-                self._remember(self._plans, key, planned)
+                remember(self._plans, key, planned, self._kept)
         return planned
 
     def bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound:
@@ -166,7 +174,7 @@ class Segment:
             if measures:
                 planned = tried(planned, self._packed)
             bound = Bound(planned, self._packed)
-            self._remember(self._bound, key, bound)
+            remember(self._bound, key, bound, self._kept)
             self._plans.pop(key, None)
         return bound
 
@@ -198,12 +206,6 @@ class Segment:
                 compile_all(kernels([planned]))
                 give_way()
                 self._bind(key, planned, False)  # a busy machine is no place to measure
-
-    def _remember(self, table: dict[_Key, Any], key: _Key, value: object) -> None:
-        others = [one for one in table if one not in self._kept]
-        if len(others) >= _SHAPES_KEPT:
-            del table[others[0]]
-        table[key] = value
 
     def keep(self) -> None:
         """Remember for good the shapes that are bound now."""

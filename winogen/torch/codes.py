@@ -9,9 +9,10 @@ differ by one step from the float graph's, near halves. Codes of uint8 have 128 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,22 +102,18 @@ def folded(node: fx.Node, held: Mapping[str, torch.Tensor]) -> torch.Tensor | No
     return made
 
 
-def _attributes(module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a trace's attributes by the names of nodes."""
-    for node in module.graph.nodes:
-        if node.op == "get_attr":
-            value: Any = module
-            for name in str(node.target).split("."):
-                value = getattr(value, name)
-            if isinstance(value, torch.Tensor):
-                yield node.name, value
+def attributes(module: fx.GraphModule) -> dict[str, torch.Tensor]:
+    """Return the tensors of a trace's attributes, by the names of nodes."""
+    nodes = [node for node in module.graph.nodes if node.op == "get_attr"]
+    values = {node.name: attrgetter(str(node.target))(module) for node in nodes}
+    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def held_by(module: fx.GraphModule) -> dict[str, torch.Tensor]:
     """Return the tensors of attributes, and what quantizers' nodes make of these."""
-    held = dict(_attributes(module))
+    held = attributes(module)
     for node in module.graph.nodes:
-        made = folded(node, held) if kind_of(node) else None
+        made = folded(node, held)
         if made is not None:
             held[node.name] = made
     return held

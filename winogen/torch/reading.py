@@ -23,7 +23,7 @@ from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
 from winogen.torch.code_module import collected
-from winogen.torch.codes import Coded, coded, folded, held_by, is_coded
+from winogen.torch.codes import Coded, attributes, coded, folded, held_by, is_coded
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
@@ -78,6 +78,7 @@ def read(
     )
     kind = kinds.most_common(1)[0][0] if kinds else torch.float32
     own = _duplicate(module)
+    tensors.update(attributes(own))
     found = Coded()
     if codes and is_coded(own.graph):
         found = coded(own, exclude, held_by(own))
@@ -178,10 +179,6 @@ class _Reader:
         return kept[::-1]
 
     def _read(self, node: fx.Node) -> None:
-        if node.op == "get_attr":
-            tensor = _attribute(self.module, str(node.target))
-            if isinstance(tensor, torch.Tensor):
-                self.constants[node.name] = tensor
         self._fold(node)
         if all(self.value[before] in self.steady for before in node.all_input_nodes):
             self.steady.add(node.name)
@@ -432,13 +429,6 @@ def map_shape(node: fx.Node) -> tuple[int, ...] | None:
 
 
 _FLOATS = (torch.float32, torch.float64)
-
-
-def _attribute(module: nn.Module, path: str) -> Any:
-    value: Any = module
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
 
 
 def excluding(names: Collection[Any], modules: Mapping[str, nn.Module]) -> Callable[[fx.Node], str]:
