@@ -136,7 +136,7 @@ def test_a_tolerance_out_of_reach_is_said():
 
 
 def test_torch_keeps_what_it_computes_faster(monkeypatch):
-    monkeypatch.setattr(alone, "duel", lambda *_: alone.Times(2.0, 1.0))
+    monkeypatch.setattr(alone, "in_turns", lambda *_: alone.Times(2.0, 1.0))
     monkeypatch.setattr("winogen.tasks.duel.is_every_layer", lambda: False)
     model, x = Counting(nn.Conv1d(4, 4, 3)).eval(), torch.randn(1, 4, 9)
     ours = optimize(model, x)

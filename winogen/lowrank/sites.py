@@ -17,7 +17,7 @@ from winogen.onnx.loading import new_session, require, without
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.padding import same
 from winogen.onnx.samples import Sample, run
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
 from winogen.onnx.soundness import new_complaint
 
 OPSET = 13
@@ -76,7 +76,7 @@ class Net:
         node = self.nodes[place]
         values, weight = model.attributes(node), model.constant(node.input[1])
         assert weight is not None
-        bias = model.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        bias = model.constant(input_of(node, 2))
         kernel, shape = weight.shape[2:], shapes[node.input[0]]
         stride = tuple(values.get("strides", (1, 1)))
         dilation = tuple(values.get("dilations", (1, 1)))

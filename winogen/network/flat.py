@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from winogen.onnx.model import Model, copied, fresh
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
 
 _FLATTENING = ("Flatten", "Reshape")
 
@@ -51,8 +51,8 @@ def _product(model: Model, node: Any) -> tuple[str, np.ndarray, np.ndarray | Non
     if weight is None or weight.ndim != 2 or values.get("transA", 0):
         return None
     filters = weight if values.get("transB", 0) else weight.T
-    if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2]:
-        given = model.constant(node.input[2])
+    if node.op_type == "Gemm" and (name := input_of(node, 2)):
+        given = model.constant(name)
         if given is None or given.shape not in (
             (),
             (1,),

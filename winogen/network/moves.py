@@ -20,10 +20,8 @@ class Moves(Operands):
     """Readers of what only moves numbers, and of `Resize`."""
 
     def same(self, node: Any) -> Move:
-        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
-            training = self.model.constant(node.input[2])
-            if training is None or training.any():
-                raise Refused("it may be in training mode")
+        if node.op_type == "Dropout" and self.model.may_drop(node):
+            raise Refused("it may be in training mode")
         return self.copied(self.operand(node.input[0]), self.shape(node.output[0]))
 
     def _Transpose(self, node: Any) -> Move:

@@ -12,7 +12,7 @@ import numpy as np
 
 from winogen.network.loops import Each, Loops, Move, Operand, Piece, Shape, all_of
 from winogen.onnx.model import Model, fresh
-from winogen.onnx.quantized import Refused
+from winogen.onnx.quantized import Refused, given_of
 
 SAME = ("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 _LIKE_INPUT = (*SAME, "GroupNormalization", "Concat", "Mish", "HardSwish")
@@ -72,21 +72,15 @@ class Operands:
         if old and old in self.model.attributes(node):
             values = self.model.attributes(node)[old]
             return [values] if isinstance(values, int) else [*values]
-        if place >= len(node.input) or not node.input[place]:
-            return None
-        array = self.model.constant(node.input[place])
-        if array is None:
-            raise Refused(f"its {what} may change from call to call")
-        return [int(one) for one in array.reshape(-1)]
+        array = given_of(self.model, node, place, what)
+        return None if array is None else [int(one) for one in array]
 
     def scalar(self, node: Any, place: int, default: float) -> float:
         """A number that is an input."""
-        if place >= len(node.input) or not node.input[place]:
-            return default
-        array = self.model.constant(node.input[place])
-        if array is None or array.size != 1:
-            raise Refused(f"its input {place + 1} may change from call to call")
-        return float(array.reshape(-1)[0])
+        array = given_of(self.model, node, place, what := f"input {place + 1}")
+        if array is not None and array.size != 1:
+            raise Refused(f"its {what} may change from call to call")
+        return default if array is None else float(array[0])
 
     def broadcast(self, operands: Sequence[Operand]) -> Shape:
         """The shape that operands are broadcast to."""

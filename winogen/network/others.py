@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from winogen.network.pools import averaged, of_powers
+from winogen.onnx.matching import axes_of
 from winogen.onnx.model import Model, copied, fresh
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
 
 _MOST = 1 << 16  # weights of an enlargement: those of larger factors are many
 
@@ -126,10 +127,8 @@ class Rewriting:
         """Only training drops numbers, which a constant switches on."""
         if any(name in self.read for name in node.output[1:] if name):
             return False
-        if len(node.input) > 2 and node.input[2]:
-            training = self.model.constant(node.input[2])
-            if training is None or training.any():
-                return False
+        if self.model.may_drop(node):
+            return False
         self.write("Identity", node, node.input[:1])
         return True
 
@@ -155,10 +154,7 @@ class Rewriting:
             return False
         keeps = True
         if node.op_type == "ReduceMax":
-            axes = values.get("axes")
-            if axes is None and len(node.input) > 1 and node.input[1]:
-                axes = self.model.constant(node.input[1])
-            if axes is None or sorted(int(a) % len(sizes) for a in axes) != [*range(2, len(sizes))]:
+            if axes_of(self.model, node, len(sizes)) != {*range(2, len(sizes))}:
                 return False
             keeps = bool(values.get("keepdims", 1))
         pixel = self.write(
@@ -213,10 +209,9 @@ class Rewriting:
 
     def _scales_are(self, node: Any, times: Sequence[int]) -> bool:
         """Whether the scales, where they are given, are whole: sizes are rounded."""
-        if len(node.input) < 3 or not node.input[2]:
-            return len(node.input) > 3
-        scales = self.model.constant(node.input[2])
-        if scales is not None and not scales.size:
+        name = input_of(node, 2)
+        scales = self.model.constant(name)
+        if not name or (scales is not None and not scales.size):
             return len(node.input) > 3
         return scales is not None and [*scales] == [1, 1, *times]
 

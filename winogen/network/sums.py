@@ -11,6 +11,7 @@ import numpy as np
 from winogen.network.loops import Along, Loops, Normalise, Operand, Product, Reduce, all_of
 from winogen.network.operands import Operands
 from winogen.onnx.quantized import Refused
+from winogen.onnx.sizes import input_of
 
 ONE_AXIS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 
@@ -136,8 +137,8 @@ class Sums(Operands):
         if values.get("alpha", 1.0) != 1:
             whole = self.then(steps, loops, last)
             loops = self.each("Mul", whole, self.number(values["alpha"]))
-        if len(node.input) > 2 and node.input[2]:
-            more = self.operand(node.input[2])
+        if name := input_of(node, 2):
+            more = self.operand(name)
             if values.get("beta", 1.0) != 1:
                 scaled = self.each("Mul", more, self.number(values["beta"]))
                 if more.constant is None:

@@ -19,7 +19,7 @@ from winogen.onnx.loading import computed
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
-from winogen.onnx.sizes import ACTIVE, STANDARD, number
+from winogen.onnx.sizes import ACTIVE, STANDARD, input_of, number
 
 _CODES = 256
 _MOST_NODES = 8
@@ -124,7 +124,7 @@ def _is_plain(model: Model, pool: Any) -> bool:
 def _codes(model: Model, node: Any) -> tuple[float, int, str] | None:
     """Scale, zero point and type of codes that are the same for a whole array."""
     scale = model.constant(node.input[1])
-    zero = model.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    zero = model.constant(input_of(node, 2))
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
         return None
     if scale.dtype != np.float32 or zero.dtype.name not in BYTES:

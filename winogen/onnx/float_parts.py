@@ -17,9 +17,9 @@ from winogen.errors import InvalidValue
 from winogen.graph import Node, Opaque
 from winogen.graph.ops import Codes, Dequantize, Shape
 from winogen.onnx.model import Model, copied, fresh
-from winogen.onnx.quantized import Refused, codes_of, zero_name_of
+from winogen.onnx.quantized import Refused, codes_of
 from winogen.onnx.quantized_nodes import Nodes, map_sizes
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
 
 
 class FloatPart(NamedTuple):
@@ -119,7 +119,7 @@ class FloatParts:
         whole = self.model.constant(node.input[0])
         if whole is None:
             return None
-        step, zero = codes_of(self.model, node.input[1], zero_name_of(node), node.input[0])
+        step, zero = codes_of(self.model, node.input[1], input_of(node, 2), node.input[0])
         values = self.model.attributes(node)
         if values.get("block_size", 0):
             raise Refused("its weights are quantized in blocks")

@@ -16,7 +16,7 @@ from winogen.graph import Conv, GlobalAverage, LayerNorm, Softmax
 from winogen.onnx.matching import Match
 from winogen.onnx.patterns import Patterns, affine
 from winogen.onnx.rows import LIFTED, STARTS, Rows
-from winogen.onnx.sizes import ACTIVE, Sizes, number
+from winogen.onnx.sizes import ACTIVE, Sizes, input_of, number
 
 
 class Form(NamedTuple):
@@ -268,8 +268,8 @@ class Forms:
         if weight is None or scales != {1.0} or values.get("transA", 0) or weight.ndim != 2:
             return None
         weight, bias = (weight if values.get("transB", 0) else weight.T), None
-        if len(node.input) > 2 and node.input[2]:
-            bias = self._vector(node.input[2], form, len(weight))
+        if name := input_of(node, 2):
+            bias = self._vector(name, form, len(weight))
             if bias is None:
                 return None
         return self._linear(node, form, weight, bias)

@@ -8,7 +8,15 @@ import numpy as np
 
 from winogen.graph.ops import Operator
 from winogen.onnx.model import Model
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
+
+
+def axes_of(model: Any, node: Any, rank: int) -> set[int] | None:
+    """Return the axes of an attribute or an input, of ``rank``, from the front; None if unknown."""
+    axes, array = model.attributes(node).get("axes"), model.constant(input_of(node, 1))
+    if axes is None and array is not None:
+        axes = array.reshape(-1).tolist()
+    return None if axes is None else {axis % rank for axis in axes}
 
 
 class Match(NamedTuple):
@@ -75,12 +83,8 @@ class Values:
 
     def _mean_axes(self, node: Any) -> set[int] | None:
         """The axes that a ReduceMean is over, counted from the front; None if nobody knows."""
-        axes = self.model.attributes(node).get("axes")
-        if axes is None and len(node.input) > 1 and node.input[1]:
-            array = self.model.constant(node.input[1])
-            axes = None if array is None else array.tolist()
         sizes = self.model.sizes.get(node.input[0])
-        return None if axes is None or sizes is None else {axis % len(sizes) for axis in axes}
+        return None if sizes is None else axes_of(self.model, node, len(sizes))
 
     def _alone(self, name: str, kind: str) -> Any:
         """The node of this kind that makes a value with a single reader."""

@@ -15,7 +15,7 @@ from winogen.conv.arguments import named_shapes
 from winogen.errors import InvalidValue
 from winogen.onnx.inference import SMALL, inferred
 from winogen.onnx.loading import computed, names_from_outside, require
-from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, declared, number, propagate
+from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, declared, input_of, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
 # What computes weights: each number by itself, or of no more numbers than are read.
@@ -234,6 +234,12 @@ class Model:
                 inner |= names_from_outside(graph)
         return (*filter(None, node.input), *sorted(inner - set(node.input)))
 
+    def may_drop(self, node: Any) -> bool:
+        """Whether a Dropout may drop numbers, which only training does."""
+        name = input_of(node, 2)
+        training = self.constant(name)
+        return bool(name) and (training is None or bool(training.any()))
+
     @cached_property
     def sparse(self) -> frozenset[str]:
         """The initializers that are sparse."""
@@ -283,10 +289,8 @@ class Model:
                 continue
             if any(name and self.uses[name] for name in node.output[1:]):
                 continue
-            if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
-                training = self.constant(node.input[2])
-                if training is None or training.any():
-                    continue
+            if node.op_type == "Dropout" and self.may_drop(node):
+                continue
             source = node.input[0]
             if self.constant(source) is None:
                 aliases[output] = aliases.get(source, source)

@@ -32,7 +32,7 @@ from winogen.graph.ops.pools import pool_padding
 from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
 from winogen.onnx.padding import same, transposed, windows
-from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, number
+from winogen.onnx.sizes import ACTIVE, STANDARD, Sizes, input_of, number
 
 # What may take a factor or a sum on that follows.
 _TAKING = (
@@ -78,11 +78,11 @@ class Patterns(Functions):
         None where they may change.
         """
         weight = self._array(node.input[1])
-        bias = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        bias = self._array(input_of(node, 2))
         sizes = self.model.sizes.get(node.input[0], ())
         if weight is None or weight.ndim != len(sizes) or min(weight.shape) == 0:
             return None
-        if bias is None and len(node.input) > 2 and node.input[2]:
+        if bias is None and input_of(node, 2):
             return None
         return weight, bias
 
@@ -457,9 +457,8 @@ class Patterns(Functions):
         else:
             array = self.model.constant(node.input[1])
             pads = None if array is None else array.tolist()
-            filled = len(node.input) > 2 and node.input[2]
-            fill = self._scalar(node.input[2]) if filled else 0.0
-            if len(node.input) > 3 and node.input[3]:
+            fill = self._scalar(name) if (name := input_of(node, 2)) else 0.0
+            if input_of(node, 3):
                 return None
         axes = 2 + self.rank(node.output[0])
         if mode is None or pads is None or len(pads) != 2 * axes or min(pads) < 0:

@@ -23,7 +23,7 @@ from winogen.graph import QConv
 from winogen.onnx.between import between
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import STANDARD, input_of
 
 
 class Refused(Exception):
@@ -168,17 +168,17 @@ def _pairs(model: Model, node: Any) -> Layer | None:
     if after is None or after.op_type != "QuantizeLinear" or after.domain not in STANDARD:
         raise Refused("its output is not quantized, or is read as float, too")
     within.append(after)
-    y = codes_of(model, after.input[1], zero_name_of(after), after.output[0])
+    y = codes_of(model, after.input[1], input_of(after, 2), after.output[0])
     if activation is not None:
         relu = _is_relu(model, activation, y)
     weight = constant_of(model, w.input[0], "its weights")
-    w_codes = codes_of(model, w.input[1], zero_name_of(w), w.input[0])
+    w_codes = codes_of(model, w.input[1], input_of(w, 2), w.input[0])
     if w_codes.scale.size > 1 and model.attributes(w).get("axis", 1) not in (0, -weight.ndim):
         raise Refused("its weights have scales along another axis than that of the filters")
-    x_codes = codes_of(model, x.input[1], zero_name_of(x), x.input[0])
+    x_codes = codes_of(model, x.input[1], input_of(x, 2), x.input[0])
     bias = None
-    if len(node.input) > 2 and node.input[2]:
-        bias = counted_bias(model, node.input[2], x_codes.scale, w_codes.scale)
+    if name := input_of(node, 2):
+        bias = counted_bias(model, name, x_codes.scale, w_codes.scale)
     return Layer(x.input[0], x_codes, weight, w_codes, bias, y, relu, tuple(within))
 
 
@@ -227,7 +227,7 @@ def counted_bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.nd
     else:
         codes = constant_of(model, maker.input[0], "its bias")
         scale = constant_of(model, maker.input[1], "its bias").reshape(-1)
-        zero_name = zero_name_of(maker)
+        zero_name = input_of(maker, 2)
         zero = constant_of(model, zero_name, "its bias") if zero_name else np.zeros((), codes.dtype)
         exact = codes.dtype == np.int32 and not zero.any()
         if exact and (np.broadcast_to(scale, codes.shape) == steps).all():
@@ -281,6 +281,12 @@ def constant_of(model: Model, name: str, what: str) -> np.ndarray:
     return array
 
 
+def given_of(model: Model, node: Any, place: int, what: str) -> np.ndarray | None:
+    """Return the numbers of an input that is a constant; None without it. Raises Refused."""
+    name = input_of(node, place)
+    return constant_of(model, name, f"its {what}").reshape(-1) if name else None
+
+
 def _dtype(model: Model, name: str) -> np.dtype:
     array, kind = model.constant(name), model.kind(name)
     if array is not None:
@@ -299,11 +305,6 @@ def codes_of(model: Model, scale: str, zero: str, value: str) -> Codes:
         constant_of(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, value))
     )
     return Codes(steps, zeros)
-
-
-def zero_name_of(node: Any) -> str:
-    """Return the name of the zero points of a QuantizeLinear or DequantizeLinear, or ""."""
-    return node.input[2] if len(node.input) > 2 else ""
 
 
 def _maker(model: Model, name: str, kind: str) -> Any:

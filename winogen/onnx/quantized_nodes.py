@@ -26,8 +26,9 @@ from winogen.graph.ops.base import Misfit
 from winogen.graph.ops.quantized import HIGHEST, LOWEST, After
 from winogen.onnx.model import Model, fresh
 from winogen.onnx.padding import same, windows
-from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias, zero_name_of
+from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias
 from winogen.onnx.resizing import nearest_places
+from winogen.onnx.sizes import input_of
 
 Real = tuple[str, Codes]  # numbers in the model, and which these codes are
 
@@ -100,7 +101,7 @@ class Nodes:
         ((x, x_codes),) = reads
         _, *sizes = self.shapes[x]
         weight = constant_of(model, maker.input[0], "its weights")
-        w = codes_of(model, maker.input[1], zero_name_of(maker), maker.input[0])
+        w = codes_of(model, maker.input[1], input_of(maker, 2), maker.input[0])
         across = values.get("transB", 0)
         axis = model.attributes(maker).get("axis", 1) % weight.ndim
         if weight.ndim != 2 or (w.scale.size > 1 and axis != (0 if across else 1)):
@@ -109,9 +110,9 @@ class Nodes:
         if rows.shape[1] != prod(sizes):
             raise Refused("it multiplies along an axis of several")
         bias = None
-        if len(node.input) > 2 and node.input[2]:
+        if name := input_of(node, 2):
             steps = np.float32(x_codes.scale).reshape(1)
-            bias = counted_bias(model, node.input[2], steps, w.scale)
+            bias = counted_bias(model, name, steps, w.scale)
             bias = np.broadcast_to(bias.reshape(-1), len(rows)).astype(np.int32)
         zeros = w.zero.reshape(-1)
         filters = QuantizedFilters.of(
@@ -220,7 +221,7 @@ class Nodes:
     def meaning(self, node: Any) -> Codes:
         """What the codes of a QuantizeLinear or DequantizeLinear mean."""
         coded = node.output[0] if node.op_type == "QuantizeLinear" else node.input[0]
-        steps, zero = codes_of(self.model, node.input[1], zero_name_of(node), coded)
+        steps, zero = codes_of(self.model, node.input[1], input_of(node, 2), coded)
         if steps.size != 1 or zero.size != 1 or zero.dtype.name not in RANGES:
             raise Refused("its codes are no bytes, or differ from channel to channel")
         flip = 128 if zero.dtype == np.uint8 else 0

@@ -100,16 +100,10 @@ class Report:
         return self.onnxruntime_s / self.winogen_s
 
     def __str__(self) -> str:
-        return self.table()
-
-    def table(self, predicted: bool = False) -> str:
-        """Return the table, at most 100 columns wide, with all that is known of the whole.
-
-        ``predicted``: with the times that were predicted of measured layers, too.
-        """
+        """Return the table, at most 100 columns wide, with all that is known of the whole."""
         lines = ["no layer that winogen would compute"]
         if self.rows:
-            lines = table([row.line for row in self.rows], "onnxruntime", predicted)
+            lines = table([row.line for row in self.rows], "onnxruntime")
         rest = [*self._whole(), *(f"stays: {refusal}" for refusal in self.refusals)]
         lines += [""] if self.rows and rest else []
         return "\n".join([*lines, *(part for text in rest for part in wrapped(text))])

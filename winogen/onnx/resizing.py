@@ -14,7 +14,7 @@ import numpy as np
 
 from winogen.graph.ops import Shape
 from winogen.onnx.model import Model
-from winogen.onnx.quantized import Refused
+from winogen.onnx.quantized import Refused, given_of
 
 _F = np.float32
 # Of float32 in float64: adding a half rounds nothing then.
@@ -82,7 +82,7 @@ def axes_of(
         mode = "asymmetric"
     roi = np.zeros(2 * len(chosen), np.float32)
     if mode == "tf_crop_and_resize":
-        found = _given(model, node, 1, "roi")
+        found = given_of(model, node, 1, "roi")
         if found is None:
             raise Refused("it has no roi")
         roi = found
@@ -111,7 +111,7 @@ def _scales(
     if "scales" in values:
         found: np.ndarray | None = np.asarray(values["scales"], np.float32)
     else:
-        found = _given(model, node, 1 if old else 2, "scales")
+        found = given_of(model, node, 1 if old else 2, "scales")
     if found is not None and found.size:
         if found.size != len(chosen):
             raise Refused(f"it has {found.size} scales for {len(chosen)} axes")
@@ -120,7 +120,7 @@ def _scales(
             if after[axis] != floor(_F(before[axis]) * scale):
                 raise Refused(f"of {before[axis]} times {scale:.9g}, rounded, nobody is sure")
         return found
-    sizes = _given(model, node, 3, "sizes")
+    sizes = given_of(model, node, 3, "sizes")
     if sizes is None:
         raise Refused("it has neither scales nor sizes")
     wanted = [_F(size) / _F(before[axis]) for size, axis in zip(sizes, chosen)]
@@ -132,15 +132,6 @@ def _scales(
         if after[axis] != floor(float(one * _F(before[axis])) + 0.5):
             raise Refused(f"sizes by keep_aspect_ratio_policy {policy} are not what onnx infers")
     return np.full(len(chosen), one, np.float32)
-
-
-def _given(model: Model, node: Any, place: int, what: str) -> np.ndarray | None:
-    if place >= len(node.input) or not node.input[place]:
-        return None
-    array = model.constant(node.input[place])
-    if array is None:
-        raise Refused(f"its {what} may change from call to call")
-    return np.asarray(array).reshape(-1)
 
 
 def _places(

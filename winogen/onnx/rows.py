@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from winogen.onnx.model import Model
-from winogen.onnx.sizes import ACTIVE, Sizes, number
+from winogen.onnx.sizes import ACTIVE, Sizes, input_of, number
 
 # What means the same with an axis of one row before the last, if its attributes have one, too.
 LIFTED = ACTIVE | frozenset(
@@ -77,7 +77,7 @@ class Rows:
         if "pads" in values or len(node.input) < 2:
             return values
         pads = self._model.constant(node.input[1])
-        fill = self._model.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else 0
+        fill = self._model.constant(name) if (name := input_of(node, 2)) else 0
         if pads is None or fill is None or np.size(fill) != 1 or len(node.input) > 3:
             return values | {"pads": ()}  # which nobody can read
         return values | {"pads": pads.tolist(), "value": float(np.reshape(fill, -1)[0])}

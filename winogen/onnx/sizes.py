@@ -14,6 +14,11 @@ from winogen.onnx.padding import is_whole, transposed, windows
 from winogen.records import ACTIVATIONS
 
 
+def input_of(node: Any, place: int) -> str:
+    """Return the name of an input of a node; "" where it is left out."""
+    return node.input[place] if place < len(node.input) else ""
+
+
 class Size(NamedTuple):
     """A symbol and a number that are added; ``symbol`` is "" for a plain number.
 
@@ -156,7 +161,7 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
     if kind == "Pad":
         pads = constant(node.input[1]) if len(node.input) > 1 else attributes.get("pads")
         rank = len(inputs[0])
-        if pads is None or len(pads) != 2 * rank or (len(node.input) > 3 and node.input[3]):
+        if pads is None or len(pads) != 2 * rank or input_of(node, 3):
             return None
         return tuple(s + int(pads[i]) + int(pads[i + rank]) for i, s in enumerate(inputs[0]))
     return None
@@ -327,7 +332,7 @@ def _enlarged(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Siz
 
 
 def _resized(x: Sizes, attributes: dict[str, Any], node: Any, constant: Any) -> Sizes | None:
-    scales = constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    scales = constant(name) if (name := input_of(node, 2)) else None
     if scales is None or len(scales) != len(x) or attributes.get("axes"):
         return None
     if any(scale != int(scale) or scale < 1 for scale in scales):

@@ -15,22 +15,21 @@ from torch.nn.modules.conv import _ConvTransposeNd
 
 from winogen.errors import BuildError, OutOfMemory, Unsupported, WinogenError
 from winogen.progress import counting
-from winogen.tasks.duel import Times, duel
+from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
-from winogen.tasks.turns import clock_of
 from winogen.torch.arrays import CHANNELS_LAST, PLANAR, memory_format
 from winogen.torch.base import sharing
 from winogen.torch.calls import array
+from winogen.torch.deciding import in_turns
 from winogen.torch.drafting import MEMORY
 from winogen.torch.packing import layer_of
 from winogen.torch.replacing import exchange
-from winogen.torch.report import USUAL, Row
+from winogen.torch.report import SMALLER, USUAL, Row
 from winogen.torch.request import LayerOptions, LayerRequest, checked
 from winogen.torch.settings import LayerSettings
 from winogen.typing import Algorithm
 
 _TILES = (4, 3, 2)  # whose filters are ever smaller, where those of the fastest are too large
-_SMALLER = "smaller filters, to keep to the limit of memory"
 
 
 class Layer(NamedTuple):
@@ -174,10 +173,10 @@ def _ways(
         if first.options.tile is not None:
             for m in _TILES:
                 try:
-                    yield way(_SMALLER, algorithm="mcmr", tile=m)
+                    yield way(SMALLER, algorithm="mcmr", tile=m)
                 except WinogenError:  # another tile may do
                     continue
-    yield way(_SMALLER, algorithm="direct")
+    yield way(SMALLER, algorithm="direct")
 
 
 def _settings(layer: Layer, options: LayerOptions) -> LayerSettings:
@@ -204,11 +203,7 @@ def _timed(layer: Layer, options: LayerOptions, threads: int) -> Times:
         x = x.contiguous(memory_format=memory_format(CHANNELS_LAST, x.dim()))
     theirs, ours = layer.module, sharing(type(layer.module), layer.module)
     exchange({"": ours}, options)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     try:
-        with torch.inference_mode():
-            return duel(lambda: ours(x), lambda: theirs(x), clock_of(threads))
+        return in_turns(lambda: ours(x), lambda: theirs(x), threads)
     finally:
-        torch.set_num_threads(before)
         ours.repack()  # nothing stays packed of a layer that torch computes

@@ -35,7 +35,7 @@ from winogen.tasks.duel import Times, duel
 from winogen.tasks.limit import limit
 from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
-from winogen.torch.report import USUAL, Budget, Row
+from winogen.torch.report import SMALLER, USUAL, Budget, Row
 
 Shape = tuple[int, ...]
 
@@ -349,11 +349,7 @@ def _row(node: Node, planned: Planned, number: int, times: Times | None) -> Row:
     if tile is not None:
         runs += " " + "x".join(map(str, tile))
     seams = (" + add" if node.add else "") + (" ... + add_after" if node.add_after else "")
-    why = (
-        USUAL
-        if way == _first(planned, number)
-        else "smaller filters, to keep to the limit of memory"
-    )
+    why = USUAL if way == _first(planned, number) else SMALLER
     if times is None and limit().seconds is not None:
         why += f", as predicted: not measured in {limit().seconds:g} seconds"
     return Row(

@@ -20,6 +20,7 @@ from winogen.torch.cases import EXAMPLE, Case, run
 from winogen.torch.copies import evaluated
 
 USUAL = "fastest within the tolerance"  # why a layer runs as it does, unless something else is said
+SMALLER = "smaller filters, to keep to the limit of memory"
 
 
 @dataclass(frozen=True)
