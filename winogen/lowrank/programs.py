@@ -22,14 +22,13 @@ from torch.utils import _pytree as pytree
 
 from winogen.errors import InvalidValue, Unsupported, VerificationError
 from winogen.extras import require
-from winogen.files import check_input, output_path, replace_file
+from winogen.files import output_path, replace_file
 from winogen.lowrank.exporting import as_torch
 from winogen.lowrank.form import axes_of
 from winogen.lowrank.making import Made
 from winogen.lowrank.sites import Net, Site, StagedWeights
 from winogen.lowrank.subject import Subject
 from winogen.onnx.loading import session_of
-from winogen.torch.tracing import silence
 
 _OPSET = 17
 _CONV = torch.ops.aten.conv2d.default
@@ -178,19 +177,6 @@ def module_subject(model: nn.Module, sample: Any) -> TorchModule:
             f"model: got {type(model).__name__}, which torch.export refuses ({reason})"
         ) from problem
     return TorchModule(model, program)
-
-
-def loaded(path: Path) -> torch.export.ExportedProgram:
-    """Return what `torch.export.save` wrote; raises InvalidValue and OSError."""
-    check_input("model", path, "what torch.export.save wrote")
-    try:
-        with silence():
-            return torch.export.load(path)
-    except Exception as problem:  # of many kinds
-        reason = str(problem).strip().partition("\n")[0]
-        raise InvalidValue(
-            f"model: got {path}, which holds no program of torch.export ({reason})"
-        ) from problem
 
 
 def onnx_of(

@@ -57,9 +57,10 @@ def subject_of(model: Any, example: Any = None) -> Subject:
             )
         if suffix == _PROGRAM:
             require("torch", "torch")
-            from winogen.lowrank.programs import Program, loaded
+            from winogen.lowrank.programs import Program
+            from winogen.torch.bundling import load_program
 
-            return Program(loaded(Path(model)))
+            return Program(load_program(Path(model)))
     elif is_module(model):
         from winogen.lowrank.programs import module_subject
 

@@ -25,13 +25,13 @@ YES, NO = Number(1), Number(0)
 
 
 class Operation:
-    """A layout operation, without the array that it is applied to."""
+    """A layout operation, without the array that it is applied to. Each says what it changes."""
 
     axis: int
 
     def lengths(self, of: Lengths) -> Lengths:
         """Return the lengths of the result."""
-        raise NotImplementedError
+        return of
 
     def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         """Return what has to hold of the lengths."""
@@ -39,14 +39,14 @@ class Operation:
 
     def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
         """Return the index in what it is applied to, and whether a number is there at all."""
-        raise NotImplementedError
+        return index, YES
 
     def unit(self, axis: int) -> tuple[int | None, Expr]:
         """Return along which axis of the result neighbours stay neighbours, and if what holds.
 
         ``axis``: along which they are such before.
         """
-        raise NotImplementedError
+        return axis, YES
 
 
 def _put(values: tuple[Expr, ...], axis: int, size: int, *new: Expr) -> tuple[Expr, ...]:
@@ -151,12 +151,6 @@ class First(Operation):
     def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (at_least(of[self.axis], self.count, "a crop leaves what there is"),)
 
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, YES
-
 
 @dataclass(frozen=True)
 class Split(Operation):
@@ -226,9 +220,6 @@ class Reorder(Operation):
     axis: int
     stride: Expr
 
-    def lengths(self, of: Lengths) -> Lengths:
-        return of
-
     def conditions(self, of: Lengths) -> tuple[PointCondition, ...]:
         return (divisible(of[self.axis], self.stride, "steps come out even"),)
 
@@ -270,24 +261,12 @@ class Called(Operation):
     def lengths(self, of: Lengths) -> Lengths:
         return _put(of, self.axis, 1, self.name)
 
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
-
-    def unit(self, axis: int) -> tuple[int | None, Expr]:
-        return axis, YES
-
 
 @dataclass(frozen=True)
 class WrittenIndex(Operation):
     """Changes nothing, but is in an array of its own where ``when`` holds, with all neighbours."""
 
     when: Expr
-
-    def lengths(self, of: Lengths) -> Lengths:
-        return of
-
-    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
-        return index, YES
 
 
 def _selected(condition: Expr, yes: Expr, no: Expr) -> Expr:

@@ -148,7 +148,6 @@ def _summed(
 ) -> list[Statement]:
     """The products of ``count`` terms from the first on, added to the sums."""
     lanes = into.lanes
-    whole = count // lanes * lanes
 
     def step(term: Expr, terms: int) -> list[Statement]:
         rows, vectors = into.shape
@@ -169,11 +168,18 @@ def _summed(
                 ]
         return made
 
+    return _in_steps("term", first, count, lanes, step)
+
+
+def _in_steps(
+    name: str, first: Expr, count: int, size: int, step: Callable[[Expr, int], list[Statement]]
+) -> list[Statement]:
+    """A loop over ``count`` terms, of which a step does ``size``, and what is left behind it."""
+    whole = count // size * size
     made: list[Statement] = []
     if whole:
-        term = Name("term")
-        body = tuple(step(term, lanes))
-        made.append(ForLoop("term", first, first + whole, Number(lanes), body))
+        body = tuple(step(Name(name), size))
+        made.append(ForLoop(name, first, first + whole, Number(size), body))
     if whole < count:
         made += step(first + whole, count - whole)
     return made
@@ -190,7 +196,6 @@ def _by_stages(
 ) -> list[Statement]:
     """The same, by way of memory that a group shares: copied, seen by all, and read."""
     staged = block.staged
-    whole = count // staged * staged
 
     def of_rows(row: Expr, term: Expr) -> Expr:
         at = (Id("local", 1) * block.rows + row) * staged + term
@@ -205,13 +210,7 @@ def _by_stages(
         summed = _summed(Number(0), terms_here, of_rows, of_columns, into)
         return [*copies, Barrier(), *summed, Barrier()]
 
-    made: list[Statement] = []
-    if whole:
-        body = tuple(stage(Name("stage"), staged))
-        made.append(ForLoop("stage", first, first + whole, Number(staged), body))
-    if whole < count:
-        made += stage(first + whole, count - whole)
-    return made
+    return _in_steps("stage", first, count, staged, stage)
 
 
 def _copied(

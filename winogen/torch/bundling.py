@@ -140,7 +140,11 @@ def _loaded(program_or_path: Any) -> torch.export.ExportedProgram:
             f"model: got {type(program_or_path).__name__}; allowed: a path, or what "
             "torch.export.export returns"
         )
-    path = Path(program_or_path)
+    return load_program(Path(program_or_path))
+
+
+def load_program(path: Path) -> torch.export.ExportedProgram:
+    """Return what `torch.export.save` wrote; raises InvalidValue and OSError."""
     check_input("model", path, "what torch.export.save wrote")
     try:
         with silence():

@@ -78,20 +78,26 @@ class Witness:
         return f"{names}; in an earlier process on {self.earlier}" if self.earlier else names
 
 
+def _first(model: nn.Module, calls: Calls, state: Any) -> tuple[Case, float, list[str]]:
+    """The example as a model computes it, the seconds of that, and what it leaves otherwise."""
+    tensors = clones(calls.tensors)
+    versions = [tensor._version for tensor in tensors]
+    begin = limit.clock()
+    case = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
+    seconds = limit.clock() - begin
+    changes = state.changes()
+    if [tensor._version for tensor in tensors] != versions:
+        changes.append("its arguments")
+    return case, seconds, changes
+
+
 def seen(model: nn.Module, calls: Calls) -> Witness:
     """Run ``model``, a copy in evaluation mode, on the example alone; raises what it raises.
 
     Its state and all random generators are as before, then.
     """
     with torch.no_grad(), restored(model) as state:
-        tensors = clones(calls.tensors)
-        versions = [tensor._version for tensor in tensors]
-        begin = limit.clock()
-        case = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
-        seconds = limit.clock() - begin
-        changes = state.changes()
-        if [tensor._version for tensor in tensors] != versions:
-            changes.append("its arguments")
+        case, seconds, changes = _first(model, calls, state)
     return Witness([case], True, changes, lambda: case.leaves, False, seconds)
 
 
@@ -119,14 +125,7 @@ def witnessed(
         return most is not None and _LONG * seconds > most
 
     with torch.no_grad(), restored(model) as state:
-        tensors = clones(calls.tensors)
-        versions = [tensor._version for tensor in tensors]
-        begin = limit.clock()
-        first = Case(EXAMPLE, calls.tensors, *run(model, calls, tensors))
-        seconds = limit.clock() - begin
-        changes = state.changes()
-        if [tensor._version for tensor in tensors] != versions:
-            changes.append("its arguments")
+        first, seconds, changes = _first(model, calls, state)
         cases = [first]
         is_long = is_too_long(seconds)
         if not is_long:

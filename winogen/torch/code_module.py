@@ -11,13 +11,13 @@ from weakref import WeakValueDictionary
 import torch
 from torch import nn
 
-from winogen.errors import InvalidValue, Unsupported
+from winogen.errors import Unsupported
 from winogen.graph import Graph, Node, cut
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.code_segment import CodeSegment
 from winogen.graph.ops import Opaque, Operator, Recast, Shape
 from winogen.torch.codes import Coded
-from winogen.torch.segment_op import library
+from winogen.torch.segment_op import library, numbered, refuse_device
 
 library.define("codes(Tensor[] inputs, int number) -> Tensor[]")
 
@@ -165,18 +165,8 @@ def as_maps(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [x.contiguous(memory_format=torch.channels_last) for x in maps]
 
 
-def _of(number: int) -> CodeModule:
-    module = _modules.get(number)
-    if module is None:
-        raise InvalidValue(
-            f"codes: got the number {number}; allowed: one of a model that was optimized in this "
-            "process and still exists. A trace keeps no parts: save the optimized model itself"
-        )
-    return module
-
-
 def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    module = _of(number)
+    module = numbered(_modules, number, "codes")
     maps = as_maps(inputs)
     bound = module.segment.bound(
         [tuple(x.shape) for x in maps], module.threads or torch.get_num_threads()
@@ -187,19 +177,12 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 
 
 def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    module = _of(number)
+    module = numbered(_modules, number, "codes")
     shapes = [(*x.shape, 1, 1)[:4] if x.dim() == 2 else tuple(x.shape) for x in inputs]
     made = module.segment.output_shapes(shapes)
     return module.shaped(module.empty(made, inputs[0].device))
 
 
-def _refuse(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    devices = ", ".join(sorted({str(x.device) for x in inputs}))
-    raise Unsupported(
-        f"input: got a tensor on {devices}; allowed: the CPU, which this model was optimized for"
-    )
-
-
 library.impl("codes", _run, "CPU")
-library.impl("codes", _refuse, "CUDA")
+library.impl("codes", refuse_device, "CUDA")
 torch.library.register_fake("winogen::codes", _fake, lib=library)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -27,6 +27,8 @@ from winogen.torch.arrays import memory_format
 from winogen.torch.filters import as_tensor, filters_of, with_filters
 from winogen.torch.plain import PlainGraph
 from winogen.torch.watched import transformed
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 library = torch.library.Library("winogen", "FRAGMENT")
 library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
@@ -155,19 +157,20 @@ class SegmentModule(nn.Module):
         return copy.train(self.training)
 
 
-def _of(number: int) -> SegmentModule:
-    module = _segments.get(number)
+def numbered(modules: Mapping[int, _Module], number: int, what: str) -> _Module:
+    """Return the module of a number that an operator got; raises InvalidValue."""
+    module = modules.get(number)
     if module is None:
         raise InvalidValue(
-            f"segment: got the number {number}; allowed: one of a model that was optimized in this "
-            "process and still exists. A trace keeps no segments: save the optimized model itself"
+            f"{what}: got the number {number}; allowed: one of a model that was optimized in this "
+            "process and still exists. A trace keeps no parts: save the optimized model itself"
         )
     return module
 
 
 def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     """The segment on CPU tensors (N, C, H, W), (N, C, D, H, W) of any memory format."""
-    module = _of(number)
+    module = numbered(_segments, number, "segment")
     dtype, given = module.dtype, inputs[0].dtype
     if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
@@ -226,7 +229,7 @@ def _output_shapes(segment: Segment, shapes: Sequence[Shape]) -> list[Shape] | N
 
 
 def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    module, first = _of(number), inputs[0]
+    module, first = numbered(_segments, number, "segment"), inputs[0]
     shapes = _output_shapes(module.segment, [tuple(x.shape) for x in inputs])
     if shapes is None:
         return list(module.plain()(*inputs))
@@ -241,7 +244,8 @@ def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     ]
 
 
-def _refuse(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
+def refuse_device(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
+    """Raise Unsupported: kernels are for the CPU."""
     devices = ", ".join(sorted({str(x.device) for x in inputs}))
     raise Unsupported(
         f"input: got a tensor on {devices}; allowed: the CPU, which this model was optimized for"
@@ -249,5 +253,5 @@ def _refuse(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 
 
 library.impl("segment", _run, "CPU")
-library.impl("segment", _refuse, "CUDA")
+library.impl("segment", refuse_device, "CUDA")
 torch.library.register_fake("winogen::segment", _fake, lib=library)

@@ -22,7 +22,6 @@ from winogen.codegen.devices.expressions import (
 )
 from winogen.codegen.devices.lines import broken, indented
 from winogen.codegen.devices.phases import Items, Lives, split
-from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
     Barrier,
     Declare,
@@ -77,10 +76,6 @@ class C(Printer):
             self.needed.add(("type", kind, lanes))
         return f"{kind}{lanes}" if lanes > 1 else kind
 
-    def literal(self, value: float) -> str:
-        text = digits(value, self.arithmetic)
-        return text if text.lstrip("-") in ("INFINITY", "NAN") else self.suffixed(text)
-
     def suffixed(self, digits: str) -> str:
         return digits + {"float32": "f", "float16": "f16"}[self.arithmetic]
 
@@ -90,9 +85,6 @@ class C(Printer):
 
     def vector(self, parts: list[str]) -> str:
         return f"({self.type_of(True, len(parts))}){{{', '.join(parts)}}}"
-
-    def lane(self, vector: str, lane: int) -> str:
-        return f"{vector}[{lane}]"
 
     def let(self, one: Let) -> str:
         if isinstance(one.value, Id):

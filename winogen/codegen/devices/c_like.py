@@ -27,6 +27,7 @@ from winogen.codegen.devices.expressions import (
     Vector,
 )
 from winogen.codegen.devices.lines import COLUMNS, block, broken, indented
+from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import (
     Assign,
     Barrier,
@@ -86,15 +87,16 @@ class Printer:
 
     def literal(self, value: float) -> str:
         """A real number of the arithmetic."""
-        raise NotImplementedError
+        text = digits(value, self.arithmetic)
+        return text if text.lstrip("-") in ("INFINITY", "NAN") else self.suffixed(text)
 
     def splat(self, text: str, lanes: int) -> str:
         """A vector whose lanes are all the same."""
-        raise NotImplementedError
+        return f"{self.type_of(True, lanes)}({text})"
 
     def vector(self, parts: list[str]) -> str:
         """A vector of single numbers."""
-        raise NotImplementedError
+        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
 
     def identity(self, of: str, axis: int) -> str:
         """Which group or item this is, an integer of whichever type the language has for it."""
@@ -110,7 +112,7 @@ class Printer:
 
     def lane(self, vector: str, lane: int) -> str:
         """One lane of a vector."""
-        raise NotImplementedError
+        return f"{vector}[{lane}]"
 
     def barrier(self) -> str:
         """The statement that waits for the items of a work-group."""

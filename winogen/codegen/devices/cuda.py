@@ -75,15 +75,6 @@ class Cuda(Printer):
     def suffixed(self, digits: str) -> str:
         return f"{digits}f" if self.arithmetic == "float32" else f"half({digits}f)"
 
-    def splat(self, text: str, lanes: int) -> str:
-        return f"{self.type_of(True, lanes)}({text})"
-
-    def vector(self, parts: list[str]) -> str:
-        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
-
-    def lane(self, vector: str, lane: int) -> str:
-        return f"{vector}[{lane}]"
-
     def zeros(self, one: Declare, zero: str) -> str:
         return "{}"
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 from winogen.codegen.devices.c_like import SHARED, Printer, letters
 from winogen.codegen.devices.expressions import Expr, Load
 from winogen.codegen.devices.lines import indented
-from winogen.codegen.devices.real import digits
 from winogen.codegen.devices.statements import DeviceArray, DeviceKernel, DeviceRoutine, Store
 
 _NUMBER = {"float32": "float", "float16": "half"}
@@ -30,10 +29,6 @@ class OpenCL(Printer):
     def type_of(self, real: bool, lanes: int = 1, dtype: str = "") -> str:
         kind = _NUMBER[dtype or self.arithmetic] if real else "int"
         return f"{kind}{lanes}" if lanes > 1 else kind
-
-    def literal(self, value: float) -> str:
-        text = digits(value, self.arithmetic)
-        return text if text.lstrip("-") in ("INFINITY", "NAN") else self.suffixed(text)
 
     def splat(self, text: str, lanes: int) -> str:
         return f"({self.type_of(True, lanes)})({text})"

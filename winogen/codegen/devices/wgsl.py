@@ -104,14 +104,8 @@ class Wgsl(Printer):
     def suffixed(self, digits: str) -> str:
         return digits
 
-    def splat(self, text: str, lanes: int) -> str:
-        return f"{self.type_of(True, lanes)}({text})"
-
     def converted(self, value: Expr, level: int = 0) -> str:
         return f"{self.type_of(True)}({self.expression(value)})"
-
-    def vector(self, parts: list[str]) -> str:
-        return f"{self.type_of(True, len(parts))}({', '.join(parts)})"
 
     def lane(self, vector: str, lane: int) -> str:
         return f"{vector}.{'xyzw'[lane]}"

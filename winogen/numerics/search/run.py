@@ -178,7 +178,7 @@ def _proposals(
     """
     kinds, whole = _families(wanted)
     work = [
-        tasks.whole_task(
+        tasks.propose_task(
             *(family, wanted.m, wanted.r, wanted.height, wanted.dims, settings),
             *(wanted.seed, wanted.keep),
         )

@@ -20,7 +20,7 @@ from winogen.numerics.search.whole import whole_candidates
 
 
 def propose_task(
-    structure: Structure,
+    of: Structure | str,
     m: int,
     r: int,
     height: int,
@@ -29,27 +29,16 @@ def propose_task(
     start: int,
     keep: int,
 ) -> dict:
-    """The task of finding promising candidates of a structure by the estimate."""
+    """The task of finding promising candidates of a structure by the estimate.
+
+    ``of``: or of a family, whose candidates are known as a whole.
+    """
+    kind: dict[str, Any] = {"family": of}
+    if isinstance(of, Structure):
+        kind = {"structure": [of.zero, of.infinity, list(of.slots)]}
     return {
         "task": "propose",
-        "structure": [structure.zero, structure.infinity, list(structure.slots)],
-        "m": m,
-        "r": r,
-        "height": height,
-        "dims": dims,
-        "settings": settings,
-        "start": start,
-        "keep": keep,
-    }
-
-
-def whole_task(
-    family: str, m: int, r: int, height: int, dims: int, settings: dict, start: int, keep: int
-) -> dict:
-    """The task of finding promising candidates of a family that are known as a whole."""
-    return {
-        "task": "propose",
-        "family": family,
+        **kind,
         "m": m,
         "r": r,
         "height": height,
