@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from winogen.codegen.sized import sizes
-from winogen.codegen.standalone import Interface, Transposed, comment, render_pair
+from winogen.codegen.interface import Interface, Transposed, sizes
+from winogen.codegen.standalone import comment, render_pair
 from winogen.codegen.templates import Context, fitted
 from winogen.errors import InvalidValue
 from winogen.kernels.kind import Spec

@@ -17,9 +17,9 @@ from winogen.codegen.both_languages import both_languages
 from winogen.codegen.calls import used_only
 from winogen.codegen.compact import compact
 from winogen.codegen.compiling import spelled_target
+from winogen.codegen.interface import Interface
 from winogen.codegen.render import render
 from winogen.codegen.standalone import (
-    Interface,
     check_free,
     check_name,
     comment,

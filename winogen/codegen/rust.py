@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from winogen.codegen.interface import Interface, Transposed, sizes
 from winogen.codegen.rust_array import TYPES, RustArray
 from winogen.codegen.rust_test import render_test
-from winogen.codegen.sized import sizes
-from winogen.codegen.standalone import Interface, Transposed, check_name, comment, render_pair
+from winogen.codegen.standalone import check_name, comment, render_pair
 from winogen.codegen.templates import Context, code_span
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.kind import Spec

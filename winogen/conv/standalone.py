@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
+from winogen.codegen.interface import float_interface
 from winogen.codegen.reference import Reference
-from winogen.codegen.standalone import float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice

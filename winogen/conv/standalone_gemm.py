@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from winogen.codegen.standalone import float_interface, render_pair
+from winogen.codegen.interface import float_interface
+from winogen.codegen.standalone import render_pair
 from winogen.conv import arguments
 from winogen.conv.clocks import unmeasured
 from winogen.conv.standalone import whose

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from winogen.codegen.hosts import HOSTS
+from winogen.codegen.interface import byte_interface
 from winogen.codegen.reference import Codes, Reference
-from winogen.codegen.standalone import byte_interface
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (

@@ -8,8 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from winogen.codegen.hosts import HOSTS
+from winogen.codegen.interface import Phases, Transposed, float_interface
 from winogen.codegen.reference import Reference
-from winogen.codegen.standalone import Phases, Transposed, float_interface
 from winogen.conv import arguments, planner
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import multiplications

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from winogen.codegen.constants import Constant
-from winogen.codegen.standalone import Interface, check_name
+from winogen.codegen.interface import Interface
+from winogen.codegen.standalone import check_name
 from winogen.conv.packing import packed
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.kind import Spec

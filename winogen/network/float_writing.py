@@ -12,7 +12,8 @@ import numpy as np
 from winogen.codegen.constants import spelled_double
 from winogen.codegen.ctext import commented
 from winogen.codegen.functions import FUNCTIONS
-from winogen.codegen.standalone import Interface, float_interface, render_pair
+from winogen.codegen.interface import Interface, float_interface
+from winogen.codegen.standalone import render_pair
 from winogen.conv import arguments
 from winogen.conv.standalone import about_of
 from winogen.graph import maps, runtime

@@ -8,7 +8,7 @@ from math import prod
 from tempfile import TemporaryDirectory
 
 from winogen.codegen.hosts import HOSTS
-from winogen.codegen.standalone import float_interface
+from winogen.codegen.interface import float_interface
 from winogen.conv.accuracy import predicted_error
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import evaluate
