@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.arguments import choice
-from winogen.errors import InvalidValue
 from winogen.extras import require
 from winogen.lowrank.building import build
 from winogen.lowrank.compressing import compressed
@@ -29,7 +28,7 @@ from winogen.lowrank.subject import Subject
 from winogen.onnx.comparison import differences
 from winogen.onnx.model import copied
 from winogen_lab.low_rank_rivals import Rival, rivals
-from winogen_lab.nets import NETS, chosen_nets
+from winogen_lab.nets import trained_net
 from winogen_lab.nets.quality import CORNER, pieces
 
 # The net's own example, and pictures of scikit-learn's: where a piece as large begins.
@@ -55,11 +54,8 @@ def measure(
 
     Raises InvalidValue for what is no trained net, NotInstalled for what it needs, MissingPackage.
     """
-    able = [net.name for net in NETS.values() if net.is_trained and not net.is_onnx]
     choice("picture", picture, tuple(PICTURES))
-    if name not in able:
-        raise InvalidValue(f"net: got {name!r}; allowed: a trained one, {', '.join(able)}")
-    (one,) = chosen_nets([name])
+    one = trained_net(name)
     calibration, test = _corners(one, picture)
     samples, held_out = [{"x": calibration}], [{"x": test}]
     folds = _folds(calibration)

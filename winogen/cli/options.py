@@ -37,6 +37,12 @@ class App(typer.Typer):
         return registered
 
 
+# Of commands about layers, most of which are the laboratory's.
+LAYERS = typer.Argument(
+    "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
+)
+ONLY = typer.Option(None, metavar="TEXT", help="Only layers with this in their names.")
+ISA = typer.Option(None, metavar="ISA", help="Instruction set (default: the best of this CPU).")
 AS_JSON = typer.Option(False, "--json", help="Print JSON instead of lines.")
 RESULTS = typer.Option(None, "--results", metavar="FILE", help="Write the results here, as JSON.")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, ONLY, RESULTS, give
 
 if TYPE_CHECKING:
     from winogen.conv.choice import Choice
@@ -29,7 +29,7 @@ def tune(
         min=0.0,
         help="For all layers together; default: 20 for each, or for each part of one.",
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    only: str = ONLY,
     layout: str = typer.Option("NCHW", metavar="NCHW|NHWC|both", help="NCHW, NHWC or both."),
     dtype: str = typer.Option("float32", metavar="float32|int8", help="Of the arrays."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),

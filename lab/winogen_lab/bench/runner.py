@@ -108,16 +108,9 @@ class _Bench:
         self._aside = self._contestant("winogen's yardstick")
         self.beside = {own: self._contestant(own.name, **own.process) for own in settings.beside}
         self.about = {own.name: own.about(one) for own, one in self.beside.items()}
-        self.present: dict[str, dict] = {}
-        self.rivals: dict[peers.Peer, Contestant] = {}
         self._say = say
-        for peer in settings.peers:
-            missing = peer.missing()
-            if missing:
-                self.present[peer.name] = {"absent": f"not installed: {missing}"}
-            else:
-                self.present[peer.name] = {"version": peer.version()}
-                self.rivals[peer] = self._contestant(peer.name)
+        self.present, there = peers.present(settings.peers)
+        self.rivals = {peer: self._contestant(peer.name) for peer in there}
 
     def _contestant(self, name: str, **where: Any) -> Contestant:
         contestant = Contestant(name, self.settings.threads, **where)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from winogen.cli.options import integers
+from winogen.cli.options import LAYERS, integers
 
 if TYPE_CHECKING:
     from winogen_lab.bench.algebras import Row
@@ -67,9 +67,7 @@ _PAIR = "{:<18}{:>9}{:>22}{:>22}{:>22}{:>22}{:>9}"
 
 
 def fourier(
-    layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
-    ),
+    layers: str = LAYERS,
     only: str = typer.Option(
         FEW, metavar="TEXT,...", help="Only layers with one of these in their names."
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, ONLY, RESULTS, give
 from winogen.cli.outputs import check_outputs, print_wide
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def bench(
         "inception-v3, large-kernels, mobilenet-v2, resnet50, shapes, squeezenet, "
         "squeezenet1.0, thesis27, transposed, vgg16; a JSON or ONNX file; or a net of --nets.",
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    only: str = ONLY,
     peers: str = typer.Option(
         None,
         metavar="NAMES",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import INPUT, WEIGHT, read, takes
-from winogen.cli.options import AS_JSON, RESULTS, give, integers
+from winogen.cli.options import AS_JSON, ISA, RESULTS, give, integers
 
 if TYPE_CHECKING:
     from winogen.conv.problem import Problem
@@ -49,9 +49,7 @@ def blocking(
     hilbert: bool = typer.Option(
         False, "--hilbert", help="Simulate the two outermost loops, X and Y, along Hilbert's curve."
     ),
-    isa: str = typer.Option(
-        None, metavar="ISA", help="Of the planner (default: the best of this CPU)."
-    ),
+    isa: str = ISA,
     threads: int = typer.Option(1, min=1, help="Without a string: threads that share a loop."),
     as_json: bool = AS_JSON,
     results: Path = RESULTS,

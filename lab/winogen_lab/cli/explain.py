@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, LAYERS, ONLY, RESULTS, give
 from winogen.cli.outputs import check_outputs, print_wide
 from winogen_lab.cli.contestants import ours
 
@@ -17,10 +17,8 @@ EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 
 @takes("layout algorithm tile tolerance")
 def explain(
-    layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
-    ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    layers: str = LAYERS,
+    only: str = ONLY,
     batch: int = typer.Option(
         None, min=1, max=1_000_000, help="Images per call, instead of the set's."
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import INPUT, WEIGHT, read, takes
-from winogen.cli.options import integers
+from winogen.cli.options import ISA, integers
 
 if TYPE_CHECKING:
     from winogen.records import Target
@@ -27,9 +27,7 @@ def loops(
     dtype: str = typer.Option(
         "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or flyte24, say."
     ),
-    isa: str = typer.Option(
-        None, metavar="ISA", help="The instruction set (default: what this CPU has)."
-    ),
+    isa: str = ISA,
     strategy: str = typer.Option(
         None, metavar="NAME", help="The micro-kernel: see --strategies; or fewest-loads."
     ),

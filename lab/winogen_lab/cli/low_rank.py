@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from winogen.cli.options import ONLY
+
 if TYPE_CHECKING:
     from winogen.tuning.layers import BenchLayer
 
@@ -19,7 +21,7 @@ def low_rank(
     layers: str = typer.Option(
         None, metavar="SET|FILE", help="Instead: time layers of a set or a JSON file."
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    only: str = ONLY,
     factors: str = typer.Option(
         "1.5,2,3,4", metavar="C,C", help="How many times fewer products than direct convolution."
     ),

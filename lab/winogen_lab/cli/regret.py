@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import read, takes
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, ONLY, RESULTS, give
 
 if TYPE_CHECKING:
     from winogen.tuning.layers import BenchLayer
@@ -31,7 +31,7 @@ def regret(
     layers: str = typer.Option(
         "thesis27", metavar="SET|FILE", help="A layer set or a JSON file, as for bench."
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    only: str = ONLY,
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     within: float = typer.Option(
         1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."

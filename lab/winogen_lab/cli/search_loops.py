@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from winogen.cli.convolution import INPUT, WEIGHT, read, takes
-from winogen.cli.options import integers
+from winogen.cli.options import ISA, integers
 from winogen_lab.cli.config import take
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ EXAMPLE = (
 def search_loops(
     input: str = INPUT,
     weight: str = WEIGHT,
-    isa: str = typer.Option(
-        None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
-    ),
+    isa: str = ISA,
     cost: str = typer.Option(
         "seconds",
         metavar="NAME",

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import takes
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, LAYERS, ONLY, RESULTS, give
 from winogen.cli.outputs import check_outputs
 from winogen_lab.cli.contestants import ours
 
@@ -17,10 +17,8 @@ EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --t
 
 @takes("layout algorithm tile tolerance")
 def stack(
-    layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
-    ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    layers: str = LAYERS,
+    only: str = ONLY,
     all_loops: bool = typer.Option(False, "--all", help="Loops without such accesses, too."),
     as_json: bool = AS_JSON,
     results: Path = RESULTS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, ISA, LAYERS, ONLY, RESULTS, give
 
 if TYPE_CHECKING:
     from winogen_lab.loops.temporaries import Temporaries
@@ -16,14 +16,10 @@ EXAMPLE = "Example: winogen lab temporaries thesis27 --layout NHWC"
 
 
 def temporaries(
-    layers: str = typer.Argument(
-        "thesis27", metavar="SET|FILE|NET", help="Layers as for bench: a set, a file or a net."
-    ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    layers: str = LAYERS,
+    only: str = ONLY,
     layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="How arrays lie."),
-    isa: str = typer.Option(
-        None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
-    ),
+    isa: str = ISA,
     as_json: bool = AS_JSON,
     results: Path = RESULTS,
 ) -> None:

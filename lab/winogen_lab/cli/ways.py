@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from winogen.cli.convolution import read, takes
-from winogen.cli.options import AS_JSON, RESULTS, give
+from winogen.cli.options import AS_JSON, ONLY, RESULTS, give
 from winogen.cli.outputs import check_outputs
 
 EXAMPLE = "Example: winogen lab ways thesis27 --only 56x56 --timed"
@@ -21,7 +21,7 @@ def ways(
         metavar="[SET|FILE]",
         help="A layer set as for bench, or a JSON file of layers (default: thesis27).",
     ),
-    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    only: str = ONLY,
     nets: str = typer.Option(
         None,
         metavar="NAMES",

@@ -8,15 +8,12 @@ the device's memory for each item.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from math import prod
 
 from winogen.codegen.devices import statements as records
 from winogen.codegen.devices.expressions import (
     Element,
     Expr,
-    FunctionCall,
     Id,
     Lane,
     Name,
@@ -24,7 +21,6 @@ from winogen.codegen.devices.expressions import (
     Select,
     Splat,
     Vector,
-    total,
 )
 from winogen.codegen.devices.expressions import Load as Read
 from winogen.codegen.devices.statements import (
@@ -42,12 +38,11 @@ from winogen.errors import Unsupported
 from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.records import Target
 from winogen_lab.loops.build import build
+from winogen_lab.loops.items import ZERO, Places
 from winogen_lab.loops.nest import (
     Add,
-    Affine,
     Begin,
     Body,
-    Bound,
     Copy,
     Fetch,
     Finish,
@@ -55,24 +50,20 @@ from winogen_lab.loops.nest import (
     For,
     Guard,
     HAdd,
-    Inside,
     Let,
     Load,
     Nest,
     Node,
     Permute,
-    Reg,
     Region,
     Store,
     Unscramble,
-    rebuilt,
     substituted,
     walk,
 )
 from winogen_lab.loops.parameters import LoopProblem, Parameters
 
 _GROUP = 64  # the most work-items of a group
-_ZERO = Number(0.0)
 
 
 def nest_work(
@@ -99,88 +90,12 @@ def nest_work(
     return _Writer(problem, seen, nest, bias).work()
 
 
-@dataclass(frozen=True)
-class _Items:
-    """The loops that items stand for, and what is left for each."""
-
-    loops: tuple[tuple[str, int, int, int], ...]  # index, low, step, count
-    body: Body
-
-    @classmethod
-    def of(cls, nest: Nest, problem: LoopProblem) -> _Items:
-        """Take outermost loops over outputs, as long as they do nothing else.
-
-        Where the nest writes whole sums to the output, an item finishes its own.
-        """
-        body, loops = nest.body, list[tuple[str, int, int, int]]()
-        at_once = nest.stores_all and not nest.sums
-        if at_once:
-            body = _without_finish(body)
-        while len(body) == 1 and isinstance(node := body[0], For):
-            (end, *others) = node.high
-            known = not (node.low.names or end.names or others or node.resumes)
-            if not known or node.index[0] not in "mhw" or node.role not in ("full", "outer"):
-                break
-            count = -(-(end.const - node.low.const) // node.step)
-            loops.append((node.index, node.low.const, node.step, count))
-            body = node.body
-        if at_once:
-            body = (*body, Finish(_region(loops, problem), waits=False))
-        return cls(tuple(loops), body)
-
-    @property
-    def count(self) -> int:
-        """How many items there are, of a group of channels and an image."""
-        return prod(count for *_, count in self.loops)
-
-
-def _without_finish(body: Body) -> Body:
-    return tuple(
-        rebuilt(node, _without_finish) for node in body if not isinstance(node, (Finish, Fetch))
-    )
-
-
-def _region(loops: Sequence[tuple[str, int, int, int]], problem: LoopProblem) -> Region:
-    """The outputs of an item: those of one step of each loop, and all along other axes."""
-    lows, sizes = [], []
-    for dim in "MHW":
-        extent = problem.extent(dim)
-        low: Affine = Affine()
-        size: Bound = (Affine(extent),)
-        for index, _, step, _ in loops:
-            if index[0] == dim.lower():
-                low = Affine.of(index)
-                whole = extent % step == 0
-                size = (Affine(step),) if whole else (Affine(step), Affine(extent) - low)
-        lows.append(low)
-        sizes.append(size)
-    return Region(tuple(lows), tuple(sizes))  # type: ignore[arg-type]
-
-
-class _Writer:
+class _Writer(Places):
     """Statements of a nest as records."""
 
     def __init__(self, problem: Problem, seen: LoopProblem, nest: Nest, bias: bool):
-        self.problem, self.seen, self.nest = problem, seen, nest
-        self.lanes, layer = nest.lanes, problem.layer
-        self.items = _Items.of(nest, seen)
-        self.symbols = {
-            one.symbol.name: one.symbol for one in walk(nest.body) if isinstance(one, Let)
-        }
-        self.group = Name("group") if layer.groups > 1 else Number(0)
-        self.image = Name("image") if problem.batch > 1 else Number(0)
-        count = self.items.count
-        self.shape = (problem.batch, layer.groups, count)
-        self.arrays = {
-            "image": DeviceArray("input", problem.input_shape, "float32", "input"),
-            "kernel": DeviceArray("packed", (layer.groups, nest.packed), "float32", "packed"),
-            "bias": DeviceArray("bias", (layer.filters,), "float32", "bias"),
-            "output": DeviceArray("output", problem.output_shape, "float32", "output"),
-            "tile": DeviceArray("tile", (*self.shape, nest.tile), "float32", "workspace"),
-            "sums": DeviceArray("sums", (*self.shape, nest.sums), "float32", "workspace"),
-        }
+        super().__init__(problem, seen, nest, bias)
         self.finish = DeviceEpilogue(problem, bias=False)
-        self.bias = bias
 
     def work(self) -> DeviceWork:
         """The kernel that packs the filters, and the one that computes."""
@@ -215,10 +130,6 @@ class _Writer:
             (group, 1, 1),
             (part, *body),
         )
-
-    def _is_own(self, array: str) -> bool:
-        """Whether an array is the output, or one of the items' own that the nest has."""
-        return array == "output" or (array in ("tile", "sums") and self.arrays[array].shape[-1] > 0)
 
     @staticmethod
     def _used(node: Node) -> tuple[str, ...]:
@@ -256,7 +167,7 @@ class _Writer:
         store = records.Store(
             "packed",
             self.group * nest.packed + at.read,
-            Select(exists, Read("weights", index), _ZERO),
+            Select(exists, Read("weights", index), ZERO),
         )
         body: tuple[Statement, ...] = (*statements[1:], store)
         if nest.packed % group:
@@ -271,68 +182,6 @@ class _Writer:
             (at, *groups, *body),
         )
 
-    # ---- addresses ---------------------------------------------------------------------------
-
-    def _affine(self, form: Affine) -> Expr:
-        found = total([Name(name) * times for name, times in form.terms if times > 0])
-        found = found + max(form.const, 0)
-        for name, times in form.terms:
-            found = found - Name(name) * -times if times < 0 else found
-        return found - -form.const if form.const < 0 else found
-
-    def _least(self, bound: Bound) -> Expr:
-        forms = [self._affine(form) for form in dict.fromkeys(bound)]
-        return reduce(lambda one, other: FunctionCall("min", (one, other)), forms)
-
-    def _base(self, array: str) -> Expr:
-        """The name of where the numbers of this image, group and item begin in an array."""
-        value = self._start(array)
-        return value if value == Number(0) else Name(f"{self.arrays[array].name}_at")
-
-    def _starts(self, arrays: Sequence[str]) -> list[Statement]:
-        """The definitions of these names."""
-        ids = ((self.group, "group", 1), (self.image, "image", 2))
-        lets: list[Statement] = [
-            records.Let(name, Id("global", axis)) for one, name, axis in ids if one == Name(name)
-        ]
-        for array in arrays:
-            start = self._start(array)
-            if start != Number(0):
-                lets.append(records.Let(f"{self.arrays[array].name}_at", start))
-        return lets
-
-    def _start(self, array: str) -> Expr:
-        """Where the numbers of this image, group and item begin in an array."""
-        seen = self.seen
-        match array:
-            case "image":
-                channels = self.group * (seen.channels * seen.input.channel)
-                return self.image * prod(self.problem.input_shape[1:]) + channels
-            case "output":
-                filters = self.group * (seen.filters * seen.output.channel)
-                return self.image * prod(self.problem.output_shape[1:]) + filters
-            case "kernel":
-                return self.group * self.nest.packed
-            case "bias":
-                return self.group * seen.filters
-        _, groups, count = self.shape
-        item = (self.image * groups + self.group) * count + Name("part")
-        return item * self.arrays[array].shape[-1]
-
-    def _read(self, array: str, address: Expr, lanes: int = 1) -> Expr:
-        if array == "bias" and not self.bias:
-            return Splat(_ZERO, lanes)
-        return Read(self.arrays[array].name, self._base(array) + address, lanes)
-
-    def _write(self, array: str, address: Expr, value: Expr) -> Statement:
-        return records.Store(self.arrays[array].name, self._base(array) + address, value)
-
-    def _register(self, reg: Reg) -> Name | Element:
-        lanes = self.lanes if self.symbols[reg.name].kind == "vector" else 1
-        if not reg.place:
-            return Name(reg.name, True, lanes)
-        return Element(reg.name, tuple(map(self._affine, reg.place)), True, lanes)
-
     # ---- statements --------------------------------------------------------------------------
 
     def _body(self, body: Body) -> tuple[Statement, ...]:
@@ -346,14 +195,6 @@ class _Writer:
             before = node if isinstance(node, For) else None
         return tuple(found)
 
-    def _end(self, node: For) -> Expr:
-        """Where a loop ended: the first of its steps that is not below its end."""
-        low = self._affine(node.low)
-        steps = (self._least(node.high) - low + (node.step - 1)) // node.step
-        if isinstance(steps, Number):
-            return low + max(0, int(steps.value)) * node.step
-        return low + FunctionCall("max", (steps, Number(0))) * node.step
-
     def _statement(self, node: Node, start: Expr | None) -> Sequence[Statement]:
         match node:
             case For():
@@ -364,7 +205,7 @@ class _Writer:
                 return [If(test, self._body(body), self._body(otherwise))]
             case Let(symbol, zero):
                 lanes = self.lanes if symbol.kind == "vector" else 1
-                return [Declare(symbol.name, symbol.shape, lanes, True, _ZERO if zero else None)]
+                return [Declare(symbol.name, symbol.shape, lanes, True, ZERO if zero else None)]
             case Load():
                 return [Assign(self._register(node.to), self._loaded(node))]
             case Store():
@@ -416,16 +257,12 @@ class _Writer:
         body: Body = substituted(node.body, {node.index: value}, {})
         return If(Number(1), self._body(body))
 
-    def _is_inside(self, inside: Inside, run: int) -> Expr:
-        place = self._affine(inside.position + run * inside.step)
-        return (place >= 0) & (place < inside.extent)
-
     def _loaded(self, node: Load) -> Expr:
         address = self._affine(node.address)
         if node.kind != "vector":
             one = self._read(node.array, address)
             if node.inside is not None:
-                one = Select(self._is_inside(node.inside, 0), one, _ZERO)
+                one = Select(self._is_inside(node.inside, 0), one, ZERO)
             return one if node.kind == "scalar" else Splat(one, self.lanes)
         run = node.run or self.lanes
         whole = node.some is None and (run == self.lanes or (run == 1 and node.stride == 1))
@@ -433,7 +270,7 @@ class _Writer:
             vector = self._read(node.array, address, self.lanes)
             if node.inside is None:
                 return vector
-            return Select(self._is_inside(node.inside, 0), vector, Splat(_ZERO, self.lanes))
+            return Select(self._is_inside(node.inside, 0), vector, Splat(ZERO, self.lanes))
         numbers = []
         for lane in range(self.lanes):
             place, within = divmod(lane, run)
@@ -443,7 +280,7 @@ class _Writer:
             if node.inside is not None:
                 test = test & self._is_inside(node.inside, place)
             one = self._read(node.array, address + (place * node.stride + within))
-            numbers.append(one if test == Number(1) else Select(test, one, _ZERO))
+            numbers.append(one if test == Number(1) else Select(test, one, ZERO))
         return Vector(tuple(numbers))
 
     def _stored(self, node: Store) -> Sequence[Statement]:
@@ -480,21 +317,6 @@ class _Writer:
 
     # ---- regions -----------------------------------------------------------------------------
 
-    def _source(self, position: Expr, axis: int) -> tuple[Expr, Expr]:
-        """Which input a position of a padded axis is, and whether it is any."""
-        seen, size = self.seen, self.seen.size[axis]
-        if seen.padding_mode == "zeros":
-            return position, (position >= 0) & (position < size)
-        end = (seen.output_size[axis] - 1) * seen.stride[axis] - seen.before[axis]
-        end += (seen.kernel[axis] - 1) * seen.dilation[axis] + 1
-        below, above = {
-            "reflect": (0 - position, 2 * (size - 1) - position),
-            "replicate": (Number(0), Number(size - 1)),
-            "circular": (position + size, position - size),
-        }[seen.padding_mode]
-        index = Select(position < 0, below, Select(position < size, position, above))
-        return index, position < max(end, size)
-
     def _copied(self, node: Copy) -> Sequence[Statement]:
         rows, columns, channels = node.size
         low = [self._affine(one) for one in node.low]
@@ -511,7 +333,7 @@ class _Writer:
         if layout.block:
             across = q // layout.block * (layout.block * layout.col) + q % layout.block
         to = r * layout.row + across + k * layout.channel
-        value = Select(exists, self._read("image", index), _ZERO)
+        value = Select(exists, self._read("image", index), ZERO)
         body: tuple[Statement, ...] = (self._write("tile", to, value),)
         for name, size, let in ((k, channels, None), (q, columns, column), (r, rows, row)):
             inner = body if let is None else (let, *body)
@@ -530,9 +352,6 @@ class _Writer:
             body = (ForLoop(name.name, Number(0), by_name[name.name], Number(1), body),)
         return body
 
-    def _in_sums(self, place: tuple[Expr, Expr, Expr]) -> Expr:
-        return total([at * pitch for at, pitch in zip(place, self.nest.pitch)])
-
     def _begun(self, node: Begin) -> Sequence[Statement]:
         address = self._affine(node.address)
 
@@ -542,7 +361,7 @@ class _Writer:
         zeros: tuple[Statement, ...] = ()
         if node.array == "sums":
             # Steps of the micro-kernel may go beyond the outputs.
-            zero = (self._write("sums", Name("sum_place"), _ZERO),)
+            zero = (self._write("sums", Name("sum_place"), ZERO),)
             zeros = (ForLoop("sum_place", Number(0), Number(self.nest.sums), Number(1), zero),)
         return [*zeros, *self._each(node.region, start)]
 

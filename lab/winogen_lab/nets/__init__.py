@@ -171,6 +171,17 @@ NETS: dict[str, Net] = {
 }
 
 
+# Those whose outputs mean something, and which torch runs.
+TRAINED = tuple(net.name for net in NETS.values() if net.is_trained and not net.is_onnx)
+
+
+def trained_net(name: str) -> Net:
+    """Return a net of `TRAINED`; raises InvalidValue for another name, NotInstalled."""
+    if name not in TRAINED:
+        raise InvalidValue(f"net: got {name!r}; allowed: a trained one, {', '.join(TRAINED)}")
+    return chosen_nets([name])[0]
+
+
 def chosen_nets(
     names: Sequence[str], say: Callable[[str], None] = lambda text: None
 ) -> tuple[Net, ...]:

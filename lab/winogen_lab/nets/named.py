@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from winogen.tuning.layers import BenchLayer
-from winogen_lab.nets import NETS
+from winogen_lab import nets
 
-NAMES = tuple(NETS)
-TRAINED = tuple(net.name for net in NETS.values() if net.is_trained and not net.is_onnx)
+NAMES, TRAINED = tuple(nets.NETS), nets.TRAINED
 
 
 def layers(name: str) -> list[BenchLayer]:

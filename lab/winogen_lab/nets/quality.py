@@ -25,7 +25,7 @@ from winogen.numerics.emulated import EmulatedConv2d
 from winogen.records import Precision
 from winogen.rounding.formats import FORMATS
 from winogen.rounding.stages import Stages
-from winogen_lab.nets import NETS, Net, NotInstalled, chosen_nets
+from winogen_lab.nets import Net, NotInstalled, trained_net
 from winogen_lab.nets.files import example
 from winogen_lab.nets.int8 import Compute, Int8Layer, largest_inputs, replaced
 
@@ -126,10 +126,7 @@ def measure_quality(
     Raises InvalidValue for what is not the name of a trained torch module, NotInstalled for what
     the net needs.
     """
-    able = [net.name for net in NETS.values() if net.is_trained and not net.is_onnx]
-    if name not in able:
-        raise InvalidValue(f"net: got {name!r}; allowed: a trained one, {', '.join(able)}")
-    (net,) = chosen_nets([name])
+    net = trained_net(name)
     quality = _Quality(net, progress, len(numbers) * (1 + len(tiles)) + 1)
     rows = [quality.row(one, tiles) for one in numbers]
     rows.append(quality.int8_model())

@@ -20,7 +20,7 @@ from winogen_lab.bench.own import Own
 from winogen_lab.bench.runner import machine_facts
 from winogen_lab.bench.team import Contestant, ContestantFailed
 from winogen_lab.nets import Net, NotInstalled, files, report
-from winogen_lab.peers import OUR_NETS, Peer
+from winogen_lab.peers import OUR_NETS, Peer, present
 
 # Beside what contestants need: nets are built by torch and given away as ONNX.
 NEEDED = ("torch", "onnx")
@@ -118,15 +118,8 @@ class _Bench:
 
         self._settings, self._folder, self._say = settings, folder, say
         self._reference = contestant("reference")
-        self.present: dict[str, dict] = {}
-        self._contestants: dict[Place, Contestant] = {}
-        for peer in (*settings.rivals, *settings.ours):
-            missing = peer.missing()
-            if missing:
-                self.present[peer.name] = {"absent": f"not installed: {missing}"}
-            else:
-                self.present[peer.name] = {"version": peer.version()}
-                self._contestants[Place(peer)] = contestant(peer.name)
+        self.present, there = present((*settings.rivals, *settings.ours))
+        self._contestants = {Place(peer): contestant(peer.name) for peer in there}
         ours = [peer for peer in settings.ours if Place(peer) in self._contestants]
         self.about: dict[str, dict] = {}
         for own in settings.beside:

@@ -17,7 +17,7 @@ from winogen.errors import InvalidValue
 from winogen.extras import require
 from winogen.fixed.layer import WordConv2d
 from winogen.fixed.words import Widths, full_widths
-from winogen_lab.nets import NETS, chosen_nets
+from winogen_lab.nets import TRAINED, trained_net
 from winogen_lab.nets.int8 import Compute, Int8Layer, largest_inputs, replaced
 from winogen_lab.nets.quality import pieces, psnr_of
 
@@ -46,8 +46,7 @@ class Subject:
 
 def judged_nets() -> tuple[str, ...]:
     """Return the names of all nets that `subject` knows."""
-    pictures = [net.name for net in NETS.values() if net.is_trained and not net.is_onnx]
-    return (*pictures, DIGITS, RESIDUAL)
+    return (*TRAINED, DIGITS, RESIDUAL)
 
 
 def subject(name: str) -> Subject:
@@ -57,7 +56,7 @@ def subject(name: str) -> Subject:
         raise InvalidValue(f"nets: got {name!r}; allowed: {', '.join(judged_nets())}")
     if name in (DIGITS, RESIDUAL):
         return _of_digits(name)
-    (net,) = chosen_nets([name])
+    net = trained_net(name)
     module, found = net.module(), pieces(net)
     with torch.no_grad():
         truth = module.double()(torch.from_numpy(found.test).double()).numpy()

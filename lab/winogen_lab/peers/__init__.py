@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,16 @@ OUR_NETS = {
 }
 # What each of them starts from, and is to be faster than.
 FRAMEWORKS = {"winogen.torch": "torch", "winogen.onnx": "onnxruntime"}
+
+
+def present(every: Iterable[Peer]) -> tuple[dict[str, dict], list[Peer]]:
+    """Return what a document says of each peer, by its name, and those that are installed."""
+    lacking = {peer: peer.missing() for peer in every}
+    said = {
+        peer.name: {"absent": f"not installed: {lack}"} if lack else {"version": peer.version()}
+        for peer, lack in lacking.items()
+    }
+    return said, [peer for peer, lack in lacking.items() if not lack]
 
 
 def output_shape(folder: Path) -> tuple[int, ...]:

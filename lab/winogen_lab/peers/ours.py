@@ -36,10 +36,7 @@ def layer(
     """One `Conv2d`, or its like, for each of ``variants``: a name, "dtype" and options that are
     not usual.
     """
-    return {
-        name: partial(_conv, layer, x, weight, threads, **options)
-        for name, options in variants.items()
-    }
+    return {n: partial(_conv, layer, x, weight, threads, **one) for n, one in variants.items()}
 
 
 def torch_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:

@@ -25,10 +25,7 @@ def ways(
     variants: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Callable[[], Way]]:
     """One `QConv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
-    return {
-        name: partial(_conv, layer, x, weight, threads, **options)
-        for name, options in variants.items()
-    }
+    return {n: partial(_conv, layer, x, weight, threads, **one) for n, one in variants.items()}
 
 
 def _conv(
