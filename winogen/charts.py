@@ -19,6 +19,16 @@ INK, GREY, PAPER = "black", "#8b919b", "white"
 OURS = ("#c1272d", "#f28e8e")  # colors of winogen, where there are two of it
 
 
+def empty_figure(width: float, height: float, **options: Any) -> Figure:
+    """Return a figure without axes: no pyplot, so nothing global, and no window system."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), **options)
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def new_figure(width: float = 10.0, height: float = 4.8) -> tuple[Figure, Axes]:
     """Return a figure of this size, in inches, and its only axes, with faint lines across."""
     figure, (axes,) = new_panels(1, width, height)
@@ -27,11 +37,7 @@ def new_figure(width: float = 10.0, height: float = 4.8) -> tuple[Figure, Axes]:
 
 def new_panels(count: int, width: float, height: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Return a figure of this size with so many axes side by side, in rows of as many."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)  # no window system needed
+    figure = empty_figure(width, height, layout="constrained")
     panels = [figure.add_subplot(rows, count // rows, place + 1) for place in range(count)]
     for axes in panels:
         axes.grid(True, color="0.88", linewidth=0.8)

@@ -47,7 +47,7 @@ def windows(array, axis, size, step):
 
 OPERATIONS = {
     "pad": (
-        lambda v: v.pad_sides(0, (1, 2, 0, 3)),
+        lambda v: v.pad(0, 1, 2).pad(1, 0, 3),
         lambda a: np.pad(a, ((1, 2), (0, 3), (0, 0))),
     ),
     "reflect": (

@@ -324,7 +324,7 @@ def test_when_nothing_is_writable_the_error_says_so(unwritable, twice, monkeypat
 
 
 def test_a_noexec_cache_falls_back(cache, twice, monkeypatch):
-    ffi = loader._ffi(twice.cdef)
+    ffi = loader.ffi_of(twice.cdef)
 
     class Picky:
         def dlopen(self, path):
@@ -332,7 +332,7 @@ def test_a_noexec_cache_falls_back(cache, twice, monkeypatch):
                 raise OSError("failed to map segment from shared object")
             return ffi.dlopen(path)
 
-    monkeypatch.setattr(loader, "_ffi", lambda cdef: Picky())
+    monkeypatch.setattr(loader, "ffi_of", lambda cdef: Picky())
     with pytest.warns(RuntimeWarning, match="failed to map segment"):
         library = load(twice.source, twice.cdef, host_target())
     assert library.lib.twice(21) == 42

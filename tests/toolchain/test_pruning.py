@@ -221,7 +221,7 @@ def test_only_one_process_prunes_at_a_time(cache):
 
 
 def test_a_kernel_that_is_pruned_before_it_is_loaded_is_built_again(cache, twice, monkeypatch):
-    ffi, pruned = loader._ffi(twice.cdef), []
+    ffi, pruned = loader.ffi_of(twice.cdef), []
 
     class Late:
         def dlopen(self, path):
@@ -229,7 +229,7 @@ def test_a_kernel_that_is_pruned_before_it_is_loaded_is_built_again(cache, twice
                 pruned.append(prune(cache, -1, recent=0))
             return ffi.dlopen(path)
 
-    monkeypatch.setattr(loader, "_ffi", lambda cdef: Late())
+    monkeypatch.setattr(loader, "ffi_of", lambda cdef: Late())
     library = load(twice.source, twice.cdef, host_target())
     assert pruned[0] > 0 and library.lib.twice(2) == 4 and library.path.is_relative_to(cache)
 

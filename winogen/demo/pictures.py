@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from winogen.charts import empty_figure
 from winogen.demo.filters import Filter
 from winogen.demo.photograph import photograph
 
@@ -32,7 +33,7 @@ def filter_sheet(
     ``photo``: (3, H, W). ``results``: kernel size -> (filters, their outputs (3, M, H, W)).
     """
     columns = max(len(bank) for bank, _ in results.values())
-    figure = _figure(2.05 * columns + 5.4, 2.22 * len(results) + 0.75)
+    figure = empty_figure(2.05 * columns + 5.4, 2.22 * len(results) + 0.75, facecolor=_PAPER)
     outer = figure.add_gridspec(
         1, 2, width_ratios=(5.4, 2.05 * columns), left=0.012, right=0.992, top=0.9, bottom=0.02,
         wspace=0.02,
@@ -65,7 +66,7 @@ def algorithm_sheet(
     """
     from matplotlib.colors import LogNorm
 
-    figure = _figure(2.9 * len(results) + 0.9, 6.9)
+    figure = empty_figure(2.9 * len(results) + 0.9, 6.9, facecolor=_PAPER)
     grid = figure.add_gridspec(
         2, len(results) + 1, width_ratios=(*(1 for _ in results), 0.05), left=0.01, right=0.94,
         top=0.86, bottom=0.02, wspace=0.04, hspace=0.12,
@@ -104,16 +105,6 @@ def view(output: np.ndarray, kind: str) -> np.ndarray:
 def _detail() -> tuple[slice, slice]:
     top, left, size = _DETAIL
     return slice(top, top + size), slice(left, left + size)
-
-
-def _figure(width: float, height: float) -> Figure:
-    # Figure, not pyplot: nothing global is touched and no window system is needed.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), facecolor=_PAPER)
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _show(axes: Axes, picture: np.ndarray, title: str) -> AxesImage:

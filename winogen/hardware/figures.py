@@ -215,9 +215,3 @@ def by_schedule(
 def by_sram(net: str, engine: Engine = LARGE, bandwidth: float = BANDWIDTH) -> dict[str, float]:
     """Return the utilisation of a net with outputs stationary, for the source's three SRAMs."""
     return {name: by_schedule(net, engine, sram, bandwidth)["OS"] for name, sram in SRAMS.items()}
-
-
-def overhead(some: Sequence[Mapping]) -> float:
-    """Return the share of fill and drain in the cycles of a net whose layers run one by one."""
-    around = sum(sum(fill_and_drain(one)) for one in some)
-    return around / (around + sum(one.cycles for one in some))

@@ -171,13 +171,6 @@ class IndexView:
             return self
         return self._with(PadAxis(axis, expr(before), expr(after), mode))
 
-    def pad_sides(
-        self, axis: int, sides: tuple[int, int, int, int], mode: str = "zeros"
-    ) -> IndexView:
-        """Return it padded at the top, bottom, left and right, the height being ``axis``."""
-        top, bottom, left, right = sides
-        return self.pad(axis, top, bottom, mode).pad(axis + 1, left, right, mode)
-
     def slide(self, axis: int, size: Any, step: Any = 1) -> IndexView:
         """Return windows along an axis. What is left over behind the last is in none."""
         return self._with(Slide(axis, expr(size), expr(step)))

@@ -30,7 +30,7 @@ from winogen.toolchain.fork import Lock
 from winogen.toolchain.jobs import LibraryJob, Parts, build
 from winogen.toolchain.system import system_name
 from winogen.toolchain.texts import Text
-from winogen.toolchain.threads import bind
+from winogen.toolchain.threads import bind, ffi_of
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Build:
             lock = _locks.setdefault(request, Lock())
         with lock:  # threads that want different kernels build side by side
             if request not in _loaded:
-                library = _obtain(self._job(), _ffi(self.cdef))
+                library = _obtain(self._job(), ffi_of(self.cdef))
                 bind(library)
                 _loaded[request] = library
                 _used.append(self)
@@ -160,15 +160,6 @@ def _words() -> str:
     if not chosen or mode() == "off":
         return ""
     return "" if lack(chosen, os.environ.get("PATH")) else chosen
-
-
-@cache
-def _ffi(cdef: str) -> Any:
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(cdef)
-    return ffi
 
 
 def _obtain(job: LibraryJob, ffi: Any) -> Library:

@@ -56,7 +56,7 @@ def bind(library: Library) -> None:
 
     Raises BuildError.
     """
-    ffi = _ffi(_KERNEL)
+    ffi = ffi_of(_KERNEL)
     try:
         use = ffi.dlopen(str(library.path)).winogen_use_team
     except AttributeError:
@@ -75,7 +75,7 @@ def follow() -> None:
     if _modules == len(sys.modules):
         return
     is_first, _modules = not _modules, len(sys.modules)
-    ffi = _ffi(_OPENMP)
+    ffi = ffi_of(_OPENMP)
     paths = [] if _followed else runtimes()
     if is_first and paths and _is_forked():
         _followed.append(None)  # its threads may have been the parent's, and are not here
@@ -116,13 +116,14 @@ def build_of() -> Build:
 @cache
 def _pool() -> Any:
     lib = build_of().load().lib
-    ffi = _ffi(_PTHREADS)
+    ffi = ffi_of(_PTHREADS)
     lib.winogen_threads_begin(ffi.cast("void *", ffi.dlopen(None).pthread_create))
     return lib
 
 
 @cache
-def _ffi(cdef: str) -> Any:
+def ffi_of(cdef: str) -> Any:
+    """Return what reads these declarations."""
     import cffi
 
     ffi = cffi.FFI()
