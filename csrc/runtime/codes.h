@@ -4,8 +4,8 @@
 typedef struct winogen_codes {
     /* Images, and sizes of the map that is read and of the one that is written. */
     int32_t batch, height, width, out_height, out_width;
-    /* Channels of both. */
-    int64_t channels;
+    /* Channels of both, and of the map that a part of it is written to. */
+    int64_t channels, whole;
     /* Taps of a window, steps from one window to the next, and padding. */
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     /* Steps from one tap to the next. */
@@ -14,13 +14,17 @@ typedef struct winogen_codes {
     int32_t counted;
     /* Tables of a lookup: one for all channels, or one for each. */
     int32_t tables;
+    /* The bits that change where int8 becomes uint8, or back; else 0. */
+    int32_t flip;
+    /* Pixels of a part of what is taken or given. */
+    int32_t run;
     /* Zero points of both inputs and of the output, and its least and largest code. */
     int32_t x_zero, z_zero, y_zero, lowest, highest;
     /* What a step of either input is in steps of the output. */
     float x_factor, z_factor;
 } winogen_codes;
 
-/* A part of each is a row of outputs. The pointers are a struct, the input, the output, and: */
+/* A part of each is a row of outputs, or `run` pixels. The pointers are a struct, the input, the output, and: */
 /* Sums of two maps: the other map. */
 void winogen_add_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* The largest code of each window, and the mean of each: nothing. */
@@ -28,5 +32,12 @@ void winogen_largest_code(const void *call, int64_t phase, int64_t part, int64_t
 void winogen_mean_code(const void *call, int64_t phase, int64_t part, int64_t member);
 /* Codes by tables: these, 256 codes in the order of the bytes that are read. */
 void winogen_look_up_codes(const void *call, int64_t phase, int64_t part, int64_t member);
+/* The same map, as channels of a larger one: nothing. */
+void winogen_join_codes(const void *call, int64_t phase, int64_t part, int64_t member);
+/* Pixels chosen: the rows and the columns of the input, one for each of the output, int32. */
+void winogen_choose_codes(const void *call, int64_t phase, int64_t part, int64_t member);
+/* A caller's map, whose channels come first, with these last; and back: nothing. */
+void winogen_take_codes(const void *call, int64_t phase, int64_t part, int64_t member);
+void winogen_give_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* Sums of int32 as float: the scale of each channel, and what is added to it. */
 void winogen_scale_sums(const void *call, int64_t phase, int64_t part, int64_t member);

@@ -63,6 +63,9 @@ typedef struct node {
     winogen_array *constants;                             /* Inputs that are constant, of rank 0
                                                            * where they come with the call. */
     original original;                                    /* The nodes that it stands for. */
+    int64_t *sizes, open;                                 /* Sizes of a node of codes behind the
+                                                           * batch, else NULL; and whether that
+                                                           * is open. */
     pthread_mutex_t lock;                                 /* What guards the entries. */
     entry *entries;                                       /* What is known for some sizes, the
                                                            * latest used first. */
@@ -110,10 +113,12 @@ static void forget_node(void *data)
     free(n->scales);
     free(n->channels);
     free(n->constants);
+    free(n->sizes);
     free(n);
 }
 
 static int plan_plainly(const node *n, entry *e);
+static int code_shapes(const node *n, winogen_array *arrays, char *message);
 
 /* Asks the planner for a plan of an entry. `waits`: it must be there now. */
 static int ask(const node *n, entry *e, int waits, char *message)
@@ -125,7 +130,8 @@ static int ask(const node *n, entry *e, int waits, char *message)
         .waits = waits,
         .tolerance = n->tolerance, .most_error = n->most_error, .layers = n->layer_count,
         .inputs = n->inputs, .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers,
-        .array = e->arrays, .scales = n->scales,
+        .array = e->arrays, .scales = n->scales, .codes = n->sizes ? n->original.model : NULL,
+        .code_bytes = (int64_t)n->original.bytes,
     };
     return planner(&question, &e->plan, message, MESSAGE_BYTES);
 }
@@ -151,7 +157,8 @@ static void ask_again(const node *n, entry *e)
 /* The answer for a new entry, which the original computes if there is no plan yet. */
 static int first_answer(node *n, entry *e, char *message)
 {
-    int answer = ask(n, e, !n->original.model || n->original.fails, message);
+    const int waits = n->sizes && !n->open;    /* for the only plan that there will be */
+    int answer = ask(n, e, waits || !n->original.model || n->original.fails, message);
     if (answer != LATER && answer != UNKNOWN) return answer;
     const int type = n->itemsize == 4 ? ORT_FLOAT : ORT_DOUBLE;
     e->by_original = start_original(n->api, &n->original, n->constants, type, e->threads);
@@ -165,16 +172,20 @@ static entry *make_entry(node *n, const winogen_array *inputs, int64_t threads, 
     entry *e = calloc(1, sizeof *e);
     if (e) {
         e->threads = threads;
-        e->layers = malloc((size_t)n->layer_count * sizeof *e->layers);
+        e->layers = malloc((size_t)(n->layer_count + 1) * sizeof *e->layers);
         e->arrays = calloc((size_t)n->array_count, sizeof *e->arrays);
     }
     if (!e || !e->layers || !e->arrays) {
         refuse(message, "out of memory");
         goto failed;
     }
-    memcpy(e->layers, n->layers, (size_t)n->layer_count * sizeof *e->layers);
+    if (n->layers) memcpy(e->layers, n->layers, (size_t)n->layer_count * sizeof *e->layers);
     memcpy(e->arrays, inputs, (size_t)n->inputs * sizeof *e->arrays);
     int64_t numbers = 0;
+    if (n->sizes) {
+        if (!code_shapes(n, e->arrays, message)) goto failed;
+        numbers = numbers_of(&e->arrays[n->inputs]);
+    }
     for (int64_t i = 0; i < n->layer_count; i++) {
         winogen_layer *l = &e->layers[i];
         if (!layer_shapes(l, e->arrays, n->channels[l->output], n->auto_pad, n->rank, message))
@@ -184,7 +195,11 @@ static entry *make_entry(node *n, const winogen_array *inputs, int64_t threads, 
     const int answer = numbers ? first_answer(n, e, message) : UNKNOWN;    /* empty: no plan */
     if (answer == FAILED) goto failed;
     e->unplanned = answer == UNKNOWN && numbers;
-    if (answer == UNKNOWN && !e->by_original && !plan_plainly(n, e)) {
+    if (e->unplanned && n->sizes && !e->by_original) {
+        refuse(message, "there is no plan for it, and onnxruntime does not run its original");
+        goto failed;
+    }
+    if (answer == UNKNOWN && !e->by_original && !n->sizes && !plan_plainly(n, e)) {
         refuse(message, "out of memory");
         goto failed;
     }

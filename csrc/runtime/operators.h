@@ -132,6 +132,8 @@ static int after_eight(const OrtCustomOp *face, size_t i)
     {                                                                                              \
         return read_integer(n, info, x);                                                           \
     }
+#define CODES(x, y)                                                                                \
+    { FACE(one, variadic, variadic, compute), "Codes", y, read_codes, (const int[]){ x } }
 READ_LINEAR(ORT_UINT8, ORT_UINT8)
 READ_LINEAR(ORT_UINT8, ORT_INT8)
 READ_LINEAR(ORT_INT8, ORT_UINT8)
@@ -154,6 +156,10 @@ static const operator OPERATORS[] = {
     LOOKUP(ORT_UINT8, ORT_INT8),
     LOOKUP(ORT_INT8, ORT_UINT8),
     LOOKUP(ORT_INT8, ORT_INT8),
+    CODES(ORT_UINT8, ORT_UINT8),
+    CODES(ORT_UINT8, ORT_INT8),
+    CODES(ORT_INT8, ORT_UINT8),
+    CODES(ORT_INT8, ORT_INT8),
 };
 
 /* The domain lives as long as the process: sessions refer to it. */

@@ -65,6 +65,9 @@ typedef struct winogen_question {
     const winogen_array *array;                 /* The arrays. */
     const winogen_scales *scales;               /* Scales of the only layer, if it is quantized;
                                                  * else NULL. */
+    const char *codes;                          /* The model of a node of codes, which has no
+                                                 * layers; else NULL. */
+    int64_t code_bytes;                         /* How many bytes that has. */
 } winogen_question;
 
 /* The slots of its steps are 0, the node's inputs, its outputs, and memory to work in. */

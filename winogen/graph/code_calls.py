@@ -28,8 +28,10 @@ from winogen.conv.solver import Offer
 from winogen.conv.stock import first_at_hand, only
 from winogen.graph.ops import (
     Codes,
+    Concat,
     Lookup,
     MaxPool,
+    Nearest,
     QAdd,
     QConv,
     QGlobalMean,
@@ -50,6 +52,7 @@ from winogen.toolchain.machine import current
 from winogen.toolchain.texts import Text
 
 _HEADERS = "codes.h"
+_RUN = 256  # pixels of a part, where channels are put last or first
 # The function of each operator that is no convolution.
 _FUNCTIONS: dict[type, str] = {
     QAdd: "winogen_add_codes",
@@ -58,6 +61,8 @@ _FUNCTIONS: dict[type, str] = {
     QGlobalMean: "winogen_mean_code",
     Lookup: "winogen_look_up_codes",
     Recast: "winogen_look_up_codes",
+    Concat: "winogen_join_codes",
+    Nearest: "winogen_choose_codes",
     ScaleSums: "winogen_scale_sums",
 }
 OPERATORS = (QConv, *_FUNCTIONS)  # all that there are calls of
@@ -161,8 +166,11 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
 
 
 def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
-    """Return the call of what is no convolution, between maps of these shapes (N, C, H, W)."""
-    code = library()
+    """Return the call of what is no convolution, between maps of these shapes (N, C, H, W).
+
+    Of a concatenation it is that of one of its parts.
+    """
+    code, function = library(), _FUNCTIONS[type(op)]
     op = op.step(shape, np.dtype(np.int8), False, False)
     batch, channels, height, width = shape
     fields: dict[str, Any] = {
@@ -170,6 +178,7 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
         "height": height,
         "width": width,
         "channels": channels,
+        "whole": made[1],
         "out_height": made[2],
         "out_width": made[3],
     }
@@ -189,6 +198,11 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     elif isinstance(op, QMean):
         fields["x_factor"] = op.multiplier
         fields["counted"] = prod(op.kernel) if op.counted else 0
+    elif isinstance(op, Nearest):
+        arrays = (op.down, op.across)
+    elif isinstance(op, Recast) and op.planar:
+        function = f"winogen_{op.kind}_codes"
+        fields |= {"flip": op.flip, "run": _RUN}
     elif isinstance(op, (Lookup, Recast)):
         table = op.table if isinstance(op, Lookup) else flipped(op)
         arrays = (np.ascontiguousarray(table).view(np.int8),)
@@ -196,9 +210,9 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     elif isinstance(op, ScaleSums):
         arrays = op.scale, op.bias
     struct = code.ffi.new("winogen_codes *", fields)
-    part = _address(code, _FUNCTIONS[type(op)])
+    part = _address(code, function)
     here = int(code.ffi.cast("intptr_t", struct))
-    parts = made[0] * made[2]
+    parts = made[0] * (-(-height * width // _RUN) if "run" in fields else made[2])
     return CodeCall(0, part, here, arrays, parts, parts, threads, 0, (code, struct))
 
 

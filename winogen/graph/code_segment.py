@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,15 @@ from winogen.tasks.idle import give_way
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.threads import follow
+
+class _Step(NamedTuple):
+    """A call, the values that it reads and makes, and where in that it begins to write."""
+
+    call: CodeCall
+    reads: tuple[str, ...]
+    made: str
+    channel: int = 0
+
 
 _Key = tuple[tuple[Shape, ...], int]  # shapes of the inputs, and threads
 
@@ -128,12 +137,19 @@ class BoundCodes:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.threads, self.seconds, self.specs = threads, dict[str, float](), dict[str, Spec]()
         self.variants: dict[str, str] = {}  # of each convolution
-        calls: list[CodeCall] = []
+        steps: list[_Step] = []
         for node in graph.nodes:
             give_way()
-            shape, op = values[node.inputs[0]], node.op
+            shape, op, made = values[node.inputs[0]], node.op, node.output
+            if op.is_concat:
+                begin = 0
+                for name in node.reads:
+                    call = other(op, values[name], values[made], threads)
+                    steps.append(_Step(call, (name,), made, begin))
+                    begin += values[name][1]
+                continue
             if op.quantized is None:
-                calls.append(other(op, shape, values[node.output], threads))
+                steps.append(_Step(other(op, shape, values[made], threads), node.reads, made))
                 continue
             offer = offer_of(op.quantized, shape, threads, familiar.get(node.output))
             self.seconds[node.output] = offer.best.seconds
@@ -141,21 +157,21 @@ class BoundCodes:
             call = convolution(op.quantized, offer, packed.setdefault(node.output, {}))
             assert call.spec is not None
             self.specs[node.output] = call.spec
-            calls.append(call)
-        made = {node.output: node.op for node in graph.nodes}
+            steps.append(_Step(call, node.reads, made))
+        makers = {node.output: node.op for node in graph.nodes}
         self.outputs = [
-            ((shape[0], *shape[2:], shape[1]), _TYPES[bytes_of(made[name])])
+            ((shape[0], *shape[2:], shape[1]), _TYPES[bytes_of(makers[name])])
             for name in graph.outputs
             for shape in [values[name]]
         ]
-        self._kept: list[Any] = [calls]
-        self._lay(graph, values, calls)
+        self._kept: list[Any] = [steps]
+        self._lay(graph, values, steps)
 
-    def _lay(self, graph: Graph, values: dict[str, Shape], calls: list[CodeCall]) -> None:
+    def _lay(self, graph: Graph, values: dict[str, Shape], steps: list[_Step]) -> None:
         """Place everything, and fill in the steps."""
         ends = {name: (1 + i, 0) for i, name in enumerate((*graph.inputs, *graph.outputs))}
         scratch = 1 + len(ends)
-        workspace = int(round_up(max((c.workspace_bytes for c in calls), default=0), LINE))
+        workspace = int(round_up(max((s.call.workspace_bytes for s in steps), default=0), LINE))
         used: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         for number, node in enumerate(graph.nodes):
@@ -172,10 +188,11 @@ class BoundCodes:
         fields = dict(self._ffi.typeof("winogen_step").fields)
         kinds = [fields[name].type for name in ("run", "part")]
         rows = []
-        for node, call in zip(graph.nodes, calls):
-            reads = [places[name] for name in node.reads]
+        for step in steps:
+            call, reads = step.call, [places[name] for name in step.reads]
             fixed = [(0, array.ctypes.data) for array in call.arrays]
-            made = places[node.output]
+            slot, offset = places[step.made]
+            made = slot, offset + step.channel
             pointers = [(0, call.struct), reads[0], made, *reads[1:], *fixed]
             if call.spec is not None:
                 add = [*reads[1:], (0, 0)][:1] if "add" in call.spec.inputs else []
@@ -187,6 +204,14 @@ class BoundCodes:
             rows.append((*functions, pointers, *numbers))
         self._table = self._ffi.new("winogen_step[]", rows)
         self._count = len(rows)
+
+    @property
+    def plan(self) -> tuple[int, int]:
+        """How many steps there are, and the address of these, which live as long as this.
+
+        Their slots: 0, the inputs, the outputs, memory to work in.
+        """
+        return self._count, int(self._ffi.cast("intptr_t", self._table))
 
     def run(self, addresses: Sequence[int]) -> None:
         """Run on the arrays at these addresses: all inputs, then all outputs; nobody checks."""

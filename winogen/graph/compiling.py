@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from winogen.conv.execute import Environment, kernel
 from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.tasks.idle import end, give_way, lower_priority, work_behind_calls
 from winogen.tasks.limit import Limit
@@ -30,11 +31,11 @@ def kernels(plans: Iterable[Planned]) -> list[KernelSpec]:
 
 
 def compile_all(
-    specs: Iterable[KernelSpec],
+    specs: Iterable[Spec],
     step: Step | None = None,
     others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     limit: Limit | None = None,
-) -> set[KernelSpec]:
+) -> set[Spec]:
     """Compile and load kernels, as many at once as there are CPUs, and return those that are there.
 
     ``others`` are further libraries by name, each with what loads it. ``step(done, total, name)``
@@ -67,10 +68,10 @@ def compile_all(
 
 def _compile_until(
     limit: Limit,
-    specs: list[KernelSpec],
+    specs: list[Spec],
     step: Step | None,
     others: Mapping[str, Callable[[], object]],
-) -> set[KernelSpec]:
+) -> set[Spec]:
     """Do what `compile_all` does, as far as a limit allows; the first kernels first."""
     ready = [spec for spec in specs if at_hand(spec)]
     missing = [spec for spec in specs if spec not in set(ready)]
@@ -118,7 +119,7 @@ def load_soon(load: Callable[[], object]) -> None:
     threading.Thread(target=work, name="winogen loads", daemon=True).start()
 
 
-def _compile(spec: KernelSpec) -> None:
+def _compile(spec: Spec) -> None:
     kernel(spec, Environment.now())
 
 
@@ -205,10 +206,10 @@ class Background(Generic[K]):
 
 
 # By process, since a forked one has none of the threads.
-_background: dict[int, Background[tuple[Environment, KernelSpec]]] = {}
+_background: dict[int, Background[tuple[Environment, Spec]]] = {}
 
 
-def compile_soon(specs: Iterable[KernelSpec]) -> bool:
+def compile_soon(specs: Iterable[Spec]) -> bool:
     """Return whether kernels can be loaded; if not, threads begin to compile what is missing.
 
     With WINOGEN_COMPILE=missing always true, so that who loads them compiles; with off, too, for

@@ -8,14 +8,14 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 from weakref import ref
 
-from winogen.graph.compiling import Background, compile_soon, kernels
-from winogen.graph.planning import Planned
+from winogen.graph.compiling import Background, compile_soon
+from winogen.kernels.kind import Spec
 from winogen.tasks.idle import note_call
 from winogen.testing import is_every_layer
 from winogen.toolchain.compiler import mode
@@ -50,11 +50,11 @@ def waits() -> bool:
     return _waits.get() or is_every_layer() or mode("background") != "background"
 
 
-def go_on(owner: Advancing, arguments: tuple[Any, ...], planned: Planned | None) -> None:
+def go_on(owner: Advancing, arguments: tuple[Any, ...], specs: Iterable[Spec] | None) -> None:
     """Have a thread call ``owner.advance(*arguments)``, unless there is nothing to do yet.
 
-    To be called until the work is done. ``planned``: the plan, once it is there; its kernels are
-    compiled first. Raises what went wrong in the thread; who asks again and again has it tried
+    To be called until the work is done. ``specs``: the kernels of the plan, once it is there; they
+    are compiled first. Raises what went wrong in the thread; who asks again and again has it tried
     again, ever more rarely.
     """
     note_call()
@@ -65,7 +65,7 @@ def go_on(owner: Advancing, arguments: tuple[Any, ...], planned: Planned | None)
     work = (ref(owner), *arguments)
     if not planners.is_done([work]) or planners.unfinished >= _MOST_WAITING:
         return
-    if planned is None or compile_soon(kernels([planned])):
+    if specs is None or compile_soon(specs):
         planners.add([work])
 
 

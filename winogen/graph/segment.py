@@ -190,7 +190,8 @@ class Segment:
             return bound
         if later.waits():
             return self.bound(input_shapes, threads)
-        later.go_on(self, key, self._plans.get(key))
+        planned = self._plans.get(key)
+        later.go_on(self, key, None if planned is None else kernels([planned]))
         return None
 
     def is_bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> bool:

@@ -296,6 +296,16 @@ class Answer:
         return self
 
     @property
+    def weights(self) -> list[int]:
+        """Which arrays hold the filters of its layers: once it is bound, they are packed."""
+        return self.question.weights
+
+    @property
+    def wanted(self) -> list[KernelSpec]:
+        """The kernels of its plan."""
+        return kernels([self.planned])
+
+    @property
     def specs(self) -> list[Spec]:
         """The kernels that it calls."""
         return [row.call.kernel.spec for row in self.steps.rows if row.call is not None]

@@ -95,7 +95,7 @@ def _answers(
             session.run(None, feed)
         except Exception as problem:  # onnxruntime's own kinds of errors
             raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
-    return recorded
+    return [answer for answer in recorded if isinstance(answer, Answer)]
 
 
 @dataclass(frozen=True, kw_only=True)

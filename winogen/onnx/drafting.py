@@ -12,10 +12,10 @@ from winogen.graph import ceilings, simplify
 from winogen.graph.adapter import Adapter, Draft, DraftRequest, Fault, Replacement, TimedPart
 from winogen.graph.ceilings import Errors
 from winogen.graph.decide import LATE, Decider
-from winogen.graph.measured import Memory
+from winogen.graph.measured import Memory, digest
 from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending, Spent, cheapest, offered
-from winogen.onnx.measuring import Measuring, Unmeasured
+from winogen.onnx.measuring import Measuring, Unmeasured, text_of
 from winogen.onnx.model import Model
 from winogen.onnx.promising import UnseenFeeds, gains_of, settings_of, sized_parts
 from winogen.onnx.proof import Verdict, compare
@@ -120,11 +120,12 @@ class RewrittenNodes(Replacement):
         if self.is_empty:
             self.proto = model.proto
         self.labels = {node.output: node.label for node in self.graph.convolutions}
+        self.quantized = {node.output: node.label for node in reading.quantized}
 
     @cached_property
     def key(self) -> str:  # type: ignore[override]
         """A name of how every layer runs."""
-        return repr([node.SerializeToString(deterministic=True) for node in self.proto.graph.node])
+        return digest(*map(text_of, self.proto.graph.node))
 
     @property
     def largest(self) -> float:  # type: ignore[override]
@@ -148,17 +149,19 @@ class RewrittenNodes(Replacement):
 
     def _joined(self, name: str) -> dict[str, Any]:
         """What a node computes; the reading itself says what becomes of quantized ones."""
-        values = self.writer.within.get(name, [name])
+        several = self.writer.within | self.writer.codes
+        values = several.get(name, [name])
         names = [self.labels[value] for value in values if value in self.labels]
         label = f"{names[0]} to {names[-1]}, {len(names)} layers in one node" if names else ""
-        return {"label": label, "values": values, "is_layer": name not in self.writer.within}
+        return {"label": label, "values": values, "is_layer": name not in several}
 
     def late(self) -> dict[str, str]:
         """Return layers whose kernels the limit left no time for: what they make, their labels.
 
         The kernels of all others are compiled then, if there are none.
         """
-        labels, layers = self.labels, {node.name: names for node, names in self.writer.layers}
+        labels = self.quantized | self.labels
+        layers = {node.name: names for node, names in self.writer.layers}
         late: dict[str, str] = {}
         found = self.measuring.late(self.proto) if self.measuring and not self.is_empty else {}
         for name, numbers in found.items():

@@ -20,7 +20,7 @@ from winogen.extras import MissingPackage
 from winogen.graph.adapter import TimedPart
 from winogen.graph.measured import Memory, digest
 from winogen.onnx.library import get_library_path, planner
-from winogen.onnx.loading import first_line, require
+from winogen.onnx.loading import first_line, require, without
 from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
 from winogen.onnx.reference import Reference, Running, started
@@ -184,6 +184,18 @@ class Measuring:
         return measure(mine, other, clock_of(self.threads or 0))
 
 
+def text_of(node: Any) -> bytes:
+    """Return what a node is, without the weights of what it stands for."""
+    light = without(node, "attribute")
+    light.attribute.extend(_attributes(node))
+    text: bytes = light.SerializeToString(deterministic=True)
+    return text
+
+
+def _attributes(node: Any) -> list[Any]:
+    return [attribute for attribute in node.attribute if attribute.name != "original"]
+
+
 def _texts(proto: Any) -> list[bytes]:
     """What the nodes of a model are, without their weights."""
     return [node.SerializeToString(deterministic=True) for node in proto.graph.node]
@@ -204,7 +216,7 @@ def _kind(nodes: Sequence[Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
         (
             node.domain,
             node.op_type,
-            tuple(sorted(a.SerializeToString(deterministic=True) for a in node.attribute)),
+            tuple(sorted(a.SerializeToString(deterministic=True) for a in _attributes(node))),
             tuple((places.setdefault(name, len(places)), shapes.get(name)) for name in node.input),
             tuple(places.setdefault(name, len(places)) for name in node.output),
         )

@@ -109,6 +109,44 @@ class Original:
         }
 
 
+def held(
+    model: Model,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    known: Mapping[str, tuple[int, Sequence[int]]],
+) -> dict[str, Any]:
+    """Return the attributes of a node that holds the nodes that it stands for, constants and all.
+
+    ``known``: the types of inputs and outputs, and their sizes behind the batch.
+    """
+    onnx, helper = model.onnx, model.onnx.helper
+    found = Part([], list(inputs), list(outputs)).originals(model)
+    assert found is not None  # whatever it reads was read as constants
+    nodes, constants = found
+    names = {name: f"i{place}" for place, name in enumerate(inputs)}
+    names |= {name: f"o{place}" for place, name in enumerate(outputs)}
+    proto = onnx.ModelProto(ir_version=model.proto.ir_version)
+    proto.opset_import.extend(
+        entry for entry in model.proto.opset_import if entry.domain != OWN_DOMAIN
+    )
+    graph = proto.graph
+    graph.name = "original"
+    for values, some in ((graph.input, inputs), (graph.output, outputs)):
+        for name in some:
+            kind, sizes = known[name]
+            values.append(helper.make_tensor_value_info(names[name], kind, ["n", *sizes]))
+    for node in nodes:
+        made = graph.node.add()
+        made.CopyFrom(node)
+        for ends in (made.input, made.output):
+            ends[:] = [names.get(name, name) for name in ends]
+    graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
+    )
+    content = proto.SerializeToString(deterministic=True)
+    return {"original": content, "original_reads": list(range(len(inputs)))}
+
+
 def original_of(
     model: Model,
     inputs: Sequence[str],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,10 +17,12 @@ from weakref import WeakValueDictionary
 from winogen.conv import memory
 from winogen.errors import BuildError, WinogenError
 from winogen.graph import later
-from winogen.graph.compiling import compile_soon, kernels
-from winogen.graph.planning import Planned
+from winogen.graph.code_segment import CodeSegment
+from winogen.graph.compiling import compile_soon
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer, constants_of
+from winogen.onnx.code_answers import CodeAnswer
 from winogen.onnx.drafts import DraftCall
 from winogen.onnx.operators import FAILED, LATER, PLANNED, UNKNOWN
 from winogen.progress import lines
@@ -51,14 +53,14 @@ class _Pending:
         self._left = {number: (0, size) for number, size in sizes.items()}  # copied, of all bytes
         self._copies = {n: memory.aligned(max(1, size), "weights") for n, size in sizes.items()}
         self._lock = Lock()
-        self._draft: Answer | None = None
+        self._draft: Answer | CodeAnswer | None = None
         self._gone = False
-        self.answer: Answer | None = None
+        self.answer: Answer | CodeAnswer | None = None
 
     @property
-    def planned(self) -> Planned | None:
-        """Its plan, once it is there."""
-        return None if self._draft is None else self._draft.planned
+    def specs(self) -> Sequence[Spec] | None:
+        """The kernels of its plan, once it is there."""
+        return None if self._draft is None else self._draft.wanted
 
     def copy_some(self) -> bool:
         """Copy some of what all calls share; return whether it is there. To be called by a call."""
@@ -83,12 +85,12 @@ class _Pending:
                 return
             if self._draft is None:
                 self._draft = self._planner._answer(self._question)
-        if not compile_soon(kernels([self._draft.planned])):
+        if not compile_soon(self._draft.wanted):
             return
         with self._lock:  # a busy machine is no place to measure
             if not self._gone:
                 answer = self._draft.bind(measures=False)
-                packed = set(answer.question.weights)  # of which there is a copy by now
+                packed = set(answer.weights)  # of which there is a copy by now
                 answer.held = [x for number, x in self._copies.items() if number not in packed]
                 self._copies, self.answer = {}, answer
 
@@ -104,15 +106,18 @@ class Planner:
     def __init__(self, library: Library):
         self._ffi = library.ffi
         self._library = library
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, Answer | CodeAnswer] = {}
         self._pending: dict[int, _Pending] = {}
         self._told: set[str] = set()  # why plans could not be made
         self._handles = itertools.count(1)
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
+        # Of nodes of codes, shared in the same way.
+        self._segments: WeakValueDictionary[int, CodeSegment] = WeakValueDictionary()
         self._lock = Lock()
         self.failure: BaseException | None = None  # the latest
-        self._recorded: list[Answer] | None = None  # a list that wants to have all answers
+        # A list that wants to have all answers.
+        self._recorded: list[Answer | CodeAnswer] | None = None
         self._familiar: Set[KernelSpec] | None = None
         self._target: Target | None = None
         self._algorithm = "auto"
@@ -144,7 +149,7 @@ class Planner:
         target: Target | None = None,
         algorithm: str = "auto",
         limit: Limit | None = None,
-    ) -> Iterator[list[Answer]]:
+    ) -> Iterator[list[Answer | CodeAnswer]]:
         """Give a list of all answers from now on.
 
         Kernels that are ``familiar`` are preferred to faster ones: these might have to be compiled.
@@ -167,6 +172,8 @@ class Planner:
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
         try:
+            if self._target is not None and question.codes != self._ffi.NULL:
+                return UNKNOWN
             if self._target is not None:
                 draft = Answer(self._library, question, {}, None, self._target, DraftCall)
                 self._record(draft.bind())
@@ -195,13 +202,17 @@ class Planner:
             return FAILED
         return PLANNED
 
-    def _answer(self, question: Any) -> Answer:
+    def _answer(self, question: Any) -> Answer | CodeAnswer:
         """The answer without its kernels."""
+        if question.codes != self._ffi.NULL:
+            made = CodeAnswer(self._ffi, question, self._segments.get(question.node))
+            self._segments[question.node] = made.segment
+            return made
         return Answer(
             self._library, question, self._packed, self._familiar, algorithm=self._algorithm
         )
 
-    def _in_time(self, question: Any) -> Answer:
+    def _in_time(self, question: Any) -> Answer | CodeAnswer:
         """The answer, whose kernels are compiled where there is a limit; raises BuildError."""
         answer = self._answer(question)
         if self._limit.seconds is not None:
@@ -211,7 +222,7 @@ class Planner:
                 raise BuildError("no time was left to compile its kernels")
         return answer
 
-    def _soon(self, question: Any, plan: Any) -> Answer | None:
+    def _soon(self, question: Any, plan: Any) -> Answer | CodeAnswer | None:
         """The answer if a thread has made it; if not, one does so, and the plan gets a handle."""
         pending = self._pending.get(plan.handle)
         if pending is None:
@@ -222,7 +233,7 @@ class Planner:
         if pending.answer is None:
             try:
                 if pending.copy_some():
-                    later.go_on(pending, (), pending.planned)
+                    later.go_on(pending, (), pending.specs)
             except Exception as problem:  # of the thread
                 self._tell(problem)
             return None
@@ -241,7 +252,7 @@ class Planner:
                 stacklevel=3,
             )
 
-    def _record(self, answer: Answer) -> None:
+    def _record(self, answer: Answer | CodeAnswer) -> None:
         if self._recorded is not None:
             self._recorded.append(answer)
 

@@ -17,6 +17,8 @@ import numpy as np
 from winogen.errors import BuildError
 from winogen.extras import MissingPackage
 from winogen.graph.whole import distance
+from winogen.onnx.code_proof import CodesPart, is_codes, share, steps_off
+from winogen.onnx.code_reading import Coded, coded
 from winogen.onnx.library import planner
 from winogen.onnx.loading import computed, evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
@@ -78,18 +80,22 @@ def compare(model: Model, proto: Any, session: Any = None) -> Verdict:
 
 def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Verdict) -> None:
     installed = planner()  # raises BuildError
-    boundary = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
+    codes = coded(model) if any(map(is_codes, parts)) else Coded()
+    ours = [
+        CodesPart(model, proto, part, installed, codes)
+        if is_codes(part)
+        else _Part(model, proto, part, installed)
+        for part in parts
+    ]
+    boundary = dict.fromkeys(name for one in ours for name in (*one.part.inputs, *one.values))
     original = Exposed(model, list(boundary))
     whole = Whole(model, proto, installed.path, original.evaluated, session)
-    ours = [_Part(model, proto, part, installed) for part in parts]
     for place, (shapes, feeds) in enumerate(_accepted(model, original)):
         values = [original.run(feed) for feed in feeds]
         for one in ours:
-            if one.outputs[0] not in verdict.refuted:
-                whys = (one.wrong(value, place > 0) for value in values)
-                why = next((why for why in whys if why is not None), None)
-                if why is not None:
-                    verdict.refuted |= dict.fromkeys(one.outputs, why)
+            if verdict.refuted.keys().isdisjoint(one.values):
+                whys = (one.refuted(value, place > 0) for value in values)
+                verdict.refuted |= next(filter(None, whys), {})
         verdict.error = max(one.error for one in ours)
         verdict.sizes.append(shapes)
         if not verdict.refuted:
@@ -101,7 +107,7 @@ def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Ver
                     evaluated = Whole(model, proto, installed.path, True, session)
                     why = evaluated.wrong(feeds[0], defined, allowed)
             if why is not None:
-                verdict.refuted = {name: why for one in ours for name in one.outputs}
+                verdict.refuted = {name: why for one in ours for name in one.values}
 
 
 def _accepted(model: Model, original: Exposed) -> Iterator[tuple[Shapes, list[Feed]]]:
@@ -233,7 +239,7 @@ class _Part:
     def __init__(self, model: Model, proto: Any, part: Part, installed: Any):
         self.model = model
         self.part = part
-        self.outputs = part.outputs
+        self.outputs = self.values = part.outputs
         self.planner = installed
         self.error = 0.0
         self._meaning = proto.opset_import, proto.ir_version
@@ -243,6 +249,11 @@ class _Part:
         self._familiar: set[Any] | None = None
         self.allowed = self._expected = 0.0  # the largest error, and that of sums in one chain
         self._exact = any(n.op_type in ("ConvInteger", "NhwcMaxPool") for n in part.nodes)
+
+    def refuted(self, values: dict[str, Any], other: bool) -> dict[str, str]:
+        """Return its outputs, and why they are not the original's; ``other`` as for `wrong`."""
+        why = self.wrong(values, other)
+        return {} if why is None else dict.fromkeys(self.outputs, why)
 
     def wrong(self, values: dict[str, Any], other: bool) -> str | None:
         """Return why its outputs are not the original's; ``other``: sizes but the first."""
@@ -282,7 +293,7 @@ class _Part:
                 if self._steps_off(y, wanted):
                     exact = exact or self._evaluated(feed)
                     if exact is None or self._steps_off(y, exact[place]):
-                        return f"{name} differs in {np.mean(y != wanted):.1%} of its numbers"
+                        return f"{name} {share(y, wanted)}"
                 continue
             error = distance(y, wanted)
             if error > self.allowed:
@@ -302,10 +313,7 @@ class _Part:
         }
 
     def _steps_off(self, y: Any, wanted: Any) -> bool:
-        difference = np.abs(y.astype(np.int64) - wanted.astype(np.int64))
-        if self._exact:
-            return bool(difference.any())
-        return bool(difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + MOST_OFF * y.size)
+        return bool((y != wanted).any()) if self._exact else steps_off(y, wanted)
 
     def _evaluated(self, feed: Feed) -> list[Any] | None:
         """The outputs as onnx's evaluator computes them of the original's nodes, in float64."""

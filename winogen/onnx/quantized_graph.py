@@ -19,6 +19,7 @@ from winogen.errors import InvalidValue, WinogenError
 from winogen.graph import Graph
 from winogen.graph.ops import Codes, Recast, Shape
 from winogen.graph.ops.quantized import After
+from winogen.onnx.code_forms import expanded, is_form
 from winogen.onnx.float_parts import FloatParts
 from winogen.onnx.model import Model
 from winogen.onnx.probes import required, usual_sizes
@@ -34,7 +35,7 @@ _MARKS = ("QuantizeLinear", "DequantizeLinear", "QLinearConv")
 
 def is_quantized(model: Model) -> bool:
     """Return whether a model has nodes of bytes."""
-    return any(node.op_type in _MARKS for node in model.graph.node)
+    return any(node.op_type in _MARKS or is_form(node) for node in model.graph.node)
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ def quantized_graph(model: Model) -> QuantizedGraph:
 
     Raises InvalidValue that names each node that is not generated.
     """
-    return _Reader(model).read()
+    return Reader(expanded(model)).read()
 
 
 class NoCodes(Refused):
     """A value is what floats compute."""
 
 
-class _Reader:
+class Reader:
     """All that is found while a model is read from its outputs to its inputs."""
 
     def __init__(self, model: Model):

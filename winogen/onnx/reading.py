@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from winogen.graph import Graph, Node, Opaque
+from winogen.onnx.code_reading import Coded, CodeRun, coded, collected
 from winogen.onnx.forms import Forms
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
@@ -35,9 +36,21 @@ class Reading:
     forms: dict[str, str] = field(default_factory=dict)  # of values that are no maps in the model
 
     @property
+    def quantized(self) -> list[Node]:
+        """The quantized convolutions that winogen computes."""
+        return [node for node in nodes_of_codes(self.graph) if node.op.quantized]
+
+    @property
     def refusals(self) -> list[str]:
         """The convolutions that stay with the framework, and why."""
         return [f"{one.label}: {one.why}" for one in self.stays.values()]
+
+
+def nodes_of_codes(graph: Graph) -> list[Node]:
+    """Return the nodes of a graph, those of its runs of codes instead of these."""
+    runs = [(node, node.op.payload) for node in graph.nodes]
+    inner = [run.graph.nodes if isinstance(run, CodeRun) else [node] for node, run in runs]
+    return [node for nodes in inner for node in nodes]
 
 
 def read(
@@ -48,7 +61,20 @@ def read(
     ``excluded``: values that are no outputs of quantized convolutions then, and why.
     ``everywhere``: whether sums and products with constants are read where no convolution is before
     them, which a framework computes as fast; and float32 where there is no convolution at all.
+    Operators of codes that follow each other are one `CodeRun`.
     """
+    codes = coded(model).but(excluded or {})
+    while True:
+        reading = _read(model, excluded, everywhere, codes)
+        graph, alone = collected(reading.graph, codes)
+        if not alone:
+            return replace(reading, graph=graph)
+        codes = codes.but(alone)
+
+
+def _read(
+    model: Model, excluded: Mapping[str, str] | None, everywhere: bool, codes: Coded
+) -> Reading:
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)
     if everywhere and not kind:
@@ -62,6 +88,8 @@ def read(
     functions = {(one.domain, one.name) for one in model.proto.functions}
     for place, node in enumerate(nodes):
         match = narrow.matches.get(node.output[0]) if node.output else None
+        if match is None and node.output and node.output[0] in codes.reads:
+            match = Match(Opaque(node.op_type, node), codes.reads[node.output[0]])
         if match is None and id(node) in narrow.taken:
             continue
         if match is None and patterns and forms:

@@ -15,13 +15,14 @@ from winogen.graph.lower import Step, lower
 from winogen.graph.ops import Joined, QConv, Scaled
 from winogen.graph.places import Buffer, Place
 from winogen.onnx.between import written
+from winogen.onnx.code_reading import CodeRun
 from winogen.onnx.constants import Constants
 from winogen.onnx.forms import FORMS, turning
 from winogen.onnx.layers import activation_of, depth_of, numbers_of, pads_of
 from winogen.onnx.loading import without
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import OWN_DOMAIN
-from winogen.onnx.originals import Original, original_of
+from winogen.onnx.originals import Original, held, original_of
 from winogen.onnx.reading import Reading
 from winogen.onnx.sizes import STANDARD
 from winogen.onnx.soundness import Part
@@ -49,6 +50,7 @@ class Writer:
         self.excluded = excluded
         self.layers: list[tuple[Any, list[str]]] = []  # nodes, and what each of their layers makes
         self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
+        self.codes: dict[str, list[str]] = {}  # the same of runs of codes
         self.tolerances = tolerances or {}
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
@@ -62,6 +64,7 @@ class Writer:
         self.convolutions = 0
         self.segments = 0
         self.quantized = 0
+        self.runs = 0  # of codes, with most of them
         self.turned: dict[str, str] = {}  # maps that nodes made of values in other forms
         self.keeps = True  # whether nodes of open sizes hold their originals
 
@@ -98,6 +101,9 @@ class Writer:
         (node,) = graph.nodes
         if node.op.quantized:
             self._bytes(node, node.op.quantized)
+            return
+        if isinstance(node.op.payload, CodeRun):
+            self._codes(node, node.op.payload)
             return
         between = written(self.model, node, self.constants.name, self._threads)
         if between:
@@ -254,6 +260,27 @@ class Writer:
     def _threads(self) -> dict[str, Any]:
         """The setting that nodes of bytes have, too."""
         return {name: value for name, value in self.settings.items() if name == "threads"}
+
+    def _codes(self, node: Node, run: CodeRun) -> None:
+        """A run of codes, by the nodes that it stands for; who plans reads these again."""
+        layers = [one.output for one in run.graph.nodes if one.op.quantized]
+        self.quantized += len(layers)
+        self.runs += 1
+        values = [one.output for one in run.graph.nodes]
+        self.codes.update(dict.fromkeys(node.outputs, values))
+        ends = zip((*node.inputs, *node.outputs), run.kinds, run.sizes)
+        known = {name: (kind, [size.number for size in one[1:]]) for name, kind, one in ends}
+        sizes = [n for _, shape in known.values() for n in (1 + len(shape), *shape)]
+        attributes = {"sizes": sizes, **held(self.model, node.inputs, node.outputs, known)}
+        if any(not one[0].known for one in run.sizes):
+            attributes["open"] = 1
+        settings = {**self._threads, **attributes}
+        made = self.helper.make_node(
+            "Codes", node.inputs, node.outputs, name=node.label, domain=OWN_DOMAIN, **settings
+        )
+        self.nodes.append(made)
+        self.layers.append((made, layers))
+        self.made.update(node.outputs)
 
     def _bytes(self, node: Node, op: QConv) -> None:
         """A quantized convolution, with signed weights."""

@@ -40,12 +40,16 @@ class Dequantize(OfCodes):
 
 @dataclass(frozen=True)
 class Recast(OfCodes):
-    """Codes of a caller, int8 or uint8, as int8; or back, where they are ``given`` to one."""
+    """Codes of a caller, int8 or uint8, as int8; or back, where they are ``given`` to one.
+
+    ``planar``: the caller's channels come first in memory, where such codes run as a segment.
+    """
 
     kinds = ("take", "give")
 
     dtype: str  # of the caller
     given: bool = False
+    planar: bool = False
 
     @property
     def kind(self) -> str:

@@ -1,0 +1,92 @@
+"""What a node of codes is answered: the nodes that it stands for as a segment, bound to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from winogen.graph import Graph, Node, code_calls
+from winogen.graph.code_segment import BoundCodes, CodeSegment, kernels
+from winogen.graph.compiling import compile_all
+from winogen.graph.ops import Recast, Shape
+from winogen.kernels.kind import Spec
+from winogen.onnx.loading import require
+from winogen.onnx.model import Model
+from winogen.onnx.quantized_graph import quantized_graph
+from winogen.tasks.limit import Limit
+
+
+def segment_of(model: Model) -> CodeSegment:
+    """Return what makes codes of others in a model of known sizes, whose channels come first."""
+    graph = quantized_graph(model).graph
+    return CodeSegment(graph.with_nodes([_planar(node) for node in graph.nodes]))
+
+
+def _planar(node: Node) -> Node:
+    op = node.op
+    return replace(node, op=replace(op, planar=True)) if isinstance(op, Recast) else node
+
+
+class CodeAnswer:
+    """The plan of one question about a node of codes, which `bind` binds to kernels.
+
+    ``segment``: of an earlier question about the node, at other sizes. Raises MissingPackage
+    without onnx, and InvalidValue.
+    """
+
+    tolerance = 0.0
+    errors: Sequence[Any] = ()  # codes have none
+    weights: Sequence[int] = ()  # arrays of weights: it holds its own
+    held: Sequence[np.ndarray] = ()
+    bound: BoundCodes  # once it is bound
+
+    def __init__(self, ffi: Any, question: Any, segment: CodeSegment | None = None):
+        self._ffi = ffi
+        arrays = [question.array[number] for number in range(question.arrays)]
+        shapes = [tuple(array.shape)[: array.rank] for array in arrays]
+        self.threads = int(question.threads)
+        self.shapes: list[Shape] = [(*shape, 1, 1)[:4] for shape in shapes[: question.inputs]]
+        if segment is None:
+            content = ffi.buffer(question.codes, question.code_bytes)[:]
+            proto = require("onnx").ModelProto.FromString(content)
+            sizes = {f"i{number}": shape for number, shape in enumerate(shapes[: question.inputs])}
+            segment = segment_of(Model(proto, sizes))
+        self.segment = segment
+
+    @property
+    def graph(self) -> Graph:
+        """What is computed."""
+        return self.segment.graph
+
+    @cached_property
+    def wanted(self) -> list[Spec]:
+        """The kernels of its plan."""
+        return kernels([(self.segment, self.shapes)], self.threads)
+
+    @property
+    def specs(self) -> list[Spec]:
+        """The kernels that it calls, once it is bound."""
+        return list(dict.fromkeys(self.bound.specs.values()))
+
+    def late(self, limit: Limit) -> set[int]:
+        """Compile its kernels as far as a limit allows; return the layers that lack one then."""
+        ready = compile_all(self.wanted, others={"codes": code_calls.library}, limit=limit)
+        layers = [node for node in self.graph.nodes if node.op.quantized]
+        lacking = not ready.issuperset(self.wanted)
+        return set(range(len(layers))) if lacking else set()
+
+    def bind(self, measures: bool = True) -> CodeAnswer:
+        """Load its kernels and pack; returns itself."""
+        compile_all(self.wanted, others={"codes": code_calls.library})  # side by side
+        self.bound = self.segment.bound(self.shapes, self.threads)
+        return self
+
+    def fill(self, plan: Any) -> None:
+        """Write the answer."""
+        plan.count, steps = self.bound.plan
+        plan.steps = self._ffi.cast("winogen_step *", steps)
+        plan.scratch_bytes = self.bound.scratch_bytes
