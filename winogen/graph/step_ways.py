@@ -18,6 +18,7 @@ from winogen.graph.lower import Step
 from winogen.graph.ops import QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
+from winogen.graph.shapes import array_shape
 from winogen.graph.shapes import Shape, array_shape
 from winogen.tasks.idle import give_way
 
@@ -77,4 +78,4 @@ def bytes_of(op: QConv, settings: Settings) -> QConv2d:
 def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[OneCall]:
     """Return the ways to compute it for inputs of this shape (N, C, H, W), the fastest first."""
     conv = bytes_of(op, settings)
-    return conv.ranked(shape, op.x_dtype, settings.target, settings.machine)
+    return conv.ranked(array_shape(shape, settings.layout), op.x_dtype, settings.target, settings.machine)

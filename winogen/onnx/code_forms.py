@@ -61,16 +61,15 @@ class _Expansion:
         else:
             after = names[3 * count :]
         groups = [names[3 * place : 3 * place + 3] for place in range(count)]
-        bias: list[list[str]] = []
-        if kind == "Gemm":
-            if len(after) < 2 or not after[1]:  # its output are numbers
-                return [node]
-            bias, after = self._bias(groups, after[0]), after[1:]
         axis: list[int | None] = [None] * count
         if kind == "Gemm":
-            axis[1:] = [0 if values.get("transB", 0) else 1]
+            bias = self._bias(groups, after[0]) if len(after) > 1 and after[1] else None
+            if bias is None:  # or its output are numbers
+                return [node]
+            groups, after = [*groups, *bias], after[1:]
+            axis[1:] = [0 if values.get("transB", 0) else 1, 0]
         made, reads = list[Any](), list[str]()
-        for group, along in zip([*groups, *bias], [*axis, 0]):
+        for group, along in zip(groups, axis):
             reads.append(fresh(f"{node.output[0]}.{len(reads)}", self.taken))
             some = {} if along is None else {"axis": along}
             made.append(self.make("DequantizeLinear", _named(group), reads[-1:], **some))
@@ -78,12 +77,14 @@ class _Expansion:
         made.append(self.make(kind, reads, [numbers], node.name, **values))
         return [*made, self.make("QuantizeLinear", _named([numbers, *after]), node.output)]
 
-    def _bias(self, groups: Sequence[Sequence[str]], name: str) -> list[list[str]]:
-        """A bias, counted in steps of the sums: the two scales' product."""
-        known = (self.model.constant(one) for one in (groups[0][1], groups[1][1], name) if one)
+    def _bias(self, groups: Sequence[Sequence[str]], name: str) -> list[list[str]] | None:
+        """A bias, in steps of the sums: the scales' product. None where these may change."""
+        if not name:
+            return []
+        known = (self.model.constant(one) for one in (groups[0][1], groups[1][1], name))
         arrays = [array for array in known if array is not None]
         if len(arrays) < 3:
-            return []
+            return None
         x, w, bias = arrays
         both = np.float32(x).reshape(-1) * np.float32(w).reshape(-1)
         scale = fresh(f"{name}.scale", self.taken)

@@ -16,7 +16,6 @@ from winogen.graph import Graph, Node, Opaque, cut
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import Recast
 from winogen.graph.ops.quantized import After
-from winogen.onnx.code_forms import expanded
 from winogen.onnx.model import Model
 from winogen.onnx.probes import sized
 from winogen.onnx.quantized import Refused
@@ -55,13 +54,12 @@ def coded(model: Model) -> Coded:
     if not is_quantized(model):
         return Coded()
     try:
-        whole = expanded(model)
-        reader = _Values(expanded(sized(model)))
+        reader = _Values(sized(model).plain)
     except InvalidValue:
         return Coded()
     reads = reader.reads()
     names = [name for one in reads.items() for name in (one[0], *one[1])]
-    return Coded(reads, {name: reader.model.kind(name) for name in names}, whole.sizes)
+    return Coded(reads, {name: reader.model.kind(name) for name in names}, model.sizes)
 
 
 class _Values(Reader):

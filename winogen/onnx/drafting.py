@@ -120,7 +120,8 @@ class RewrittenNodes(Replacement):
         if self.is_empty:
             self.proto = model.proto
         self.labels = {node.output: node.label for node in self.graph.convolutions}
-        self.quantized = {node.output: node.label for node in reading.quantized}
+        layers = [one for node in reading.graph.nodes for one in reading.layers_of(node)]
+        self.quantized = {node.output: node.label for node, _ in layers}
 
     @cached_property
     def key(self) -> str:  # type: ignore[override]
@@ -149,11 +150,11 @@ class RewrittenNodes(Replacement):
 
     def _joined(self, name: str) -> dict[str, Any]:
         """What a node computes; the reading itself says what becomes of quantized ones."""
-        several = self.writer.within | self.writer.codes
-        values = several.get(name, [name])
+        writer = self.writer
+        values = writer.within.get(name) or writer.codes.get(name) or [name]
         names = [self.labels[value] for value in values if value in self.labels]
         label = f"{names[0]} to {names[-1]}, {len(names)} layers in one node" if names else ""
-        return {"label": label, "values": values, "is_layer": name not in several}
+        return {"label": label, "values": values, "is_layer": name not in writer.within}
 
     def late(self) -> dict[str, str]:
         """Return layers whose kernels the limit left no time for: what they make, their labels.

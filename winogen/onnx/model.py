@@ -179,14 +179,21 @@ class Model:
         return self._attributes[key]
 
     @cached_property
+    def plain(self) -> Model:
+        """The same model, its values by the same names, without forms that onnx does not know."""
+        from winogen.onnx.code_forms import expanded
+
+        return expanded(self)
+
+    @cached_property
     def inferred(self) -> dict[str, Any]:
         """ValueInfoProtos of all values that onnx itself knows of, by name."""
-        return inferred(self)
+        return inferred(self) if self.plain is self else self.plain.inferred
 
     @cached_property
     def sizes(self) -> dict[str, Sizes]:
         """The sizes of all values for which anything is known."""
-        return self._propagated(self.inferred)
+        return self._propagated(self.inferred) if self.plain is self else self.plain.sizes
 
     @cached_property
     def derived(self) -> dict[str, Sizes]:

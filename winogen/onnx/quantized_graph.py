@@ -19,7 +19,7 @@ from winogen.errors import InvalidValue, WinogenError
 from winogen.graph import Graph
 from winogen.graph.ops import Codes, Recast, Shape
 from winogen.graph.ops.quantized import After
-from winogen.onnx.code_forms import expanded, is_form
+from winogen.onnx.code_forms import is_form
 from winogen.onnx.float_parts import FloatParts
 from winogen.onnx.model import Model
 from winogen.onnx.probes import required, usual_sizes
@@ -58,7 +58,7 @@ def quantized_graph(model: Model) -> QuantizedGraph:
 
     Raises InvalidValue that names each node that is not generated.
     """
-    return Reader(expanded(model)).read()
+    return Reader(model.plain).read()
 
 
 class NoCodes(Refused):

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from winogen.graph import Graph, Node, Opaque
+from winogen.graph import Graph, Node, Opaque, QConv
 from winogen.onnx.code_reading import Coded, CodeRun, coded, collected
 from winogen.onnx.forms import Forms
 from winogen.onnx.matching import Match
@@ -35,22 +35,16 @@ class Reading:
     stays: dict[str, Stays] = field(default_factory=dict)  # convolutions, by what they make
     forms: dict[str, str] = field(default_factory=dict)  # of values that are no maps in the model
 
-    @property
-    def quantized(self) -> list[Node]:
-        """The quantized convolutions that winogen computes."""
-        return [node for node in nodes_of_codes(self.graph) if node.op.quantized]
+    def layers_of(self, node: Node) -> list[tuple[Node, QConv]]:
+        """Return the quantized convolutions of a node of the graph: itself, or those of its run."""
+        run = node.op.payload
+        nodes = run.graph.nodes if isinstance(run, CodeRun) else [node]
+        return [(one, one.op.quantized) for one in nodes if one.op.quantized]
 
     @property
     def refusals(self) -> list[str]:
         """The convolutions that stay with the framework, and why."""
         return [f"{one.label}: {one.why}" for one in self.stays.values()]
-
-
-def nodes_of_codes(graph: Graph) -> list[Node]:
-    """Return the nodes of a graph, those of its runs of codes instead of these."""
-    runs = [(node, node.op.payload) for node in graph.nodes]
-    inner = [run.graph.nodes if isinstance(run, CodeRun) else [node] for node, run in runs]
-    return [node for nodes in inner for node in nodes]
 
 
 def read(

@@ -132,7 +132,7 @@ class Report:
         if self.quantized:
             measured = "not measured"
             if self.quantized_times:
-                measured = f"each alone, all together: onnxruntime {self.quantized_times}"
+                measured = f"each node alone, all together: onnxruntime {self.quantized_times}"
             yield f"{self.quantized} quantized convolutions that winogen would compute; {measured}"
 
 
@@ -165,22 +165,25 @@ def report(
     reading = read(model)
     settings = settings_of(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
-    narrow = {node.output for node in reading.graph.nodes if node.op.quantized}
+    narrow = {node.outputs[0] for node in reading.graph.nodes if reading.layers_of(node)}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
-    for node in simplify(reading.graph).nodes:
-        if node.op.quantized:
-            rows += _row_of_bytes(model, node, node.op.quantized, settings, result.layers)
-    for step, problem, whole, shape in _steps(model, reading, settings) if reading.kind else ():
+    for whole in reading.graph.nodes:
+        measured, own = result.layers, settings
+        if not whole.op.quantized:  # it is no layer, or a run, which is measured as one
+            measured, own = {}, replace(settings, layout="NHWC")
+        for node, op in reading.layers_of(whole):
+            rows += _row_of_bytes(model, node, op, own, measured)
+    for step, problem, made, shape in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
-        what = str(step.op if whole is None else whole.op)
+        what = str(step.op if made is None else made.op)
         predicted = algorithm, seconds, _predicted(problem, direct)[1]
-        measured = result.layers.get(step.key, (None, None))
-        rows.append(Row(step.label, what, shape or problem.output_shape, *predicted, *measured))
+        times = result.layers.get(step.key, (None, None))
+        rows.append(Row(step.label, what, shape or problem.output_shape, *predicted, *times))
     theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
-    made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
+    known = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
     of_bytes = Times(*map(sum, zip(*narrow_times))) if narrow_times else None
-    return Report(*made, of_bytes, result.errors, result.predicted)
+    return Report(*known, of_bytes, result.errors, result.predicted)
 
 
 def _of_open_sizes(model: Model, threads: int, why: str) -> Report:
