@@ -132,8 +132,6 @@ static int after_eight(const OrtCustomOp *face, size_t i)
     {                                                                                              \
         return read_integer(n, info, x);                                                           \
     }
-#define CODES(x, y)                                                                                \
-    { FACE(one, variadic, variadic, compute), "Codes", y, read_codes, (const int[]){ x } }
 READ_LINEAR(ORT_UINT8, ORT_UINT8)
 READ_LINEAR(ORT_UINT8, ORT_INT8)
 READ_LINEAR(ORT_INT8, ORT_UINT8)
@@ -156,10 +154,8 @@ static const operator OPERATORS[] = {
     LOOKUP(ORT_UINT8, ORT_INT8),
     LOOKUP(ORT_INT8, ORT_UINT8),
     LOOKUP(ORT_INT8, ORT_INT8),
-    CODES(ORT_UINT8, ORT_UINT8),
-    CODES(ORT_UINT8, ORT_INT8),
-    CODES(ORT_INT8, ORT_UINT8),
-    CODES(ORT_INT8, ORT_INT8),
+    { FACE(one, variadic, variadic, compute), "Codes", ORT_UINT8, read_codes },
+    { FACE(one, variadic, variadic, compute), "Codes", ORT_INT8, read_codes },
 };
 
 /* The domain lives as long as the process: sessions refer to it. */

@@ -78,4 +78,6 @@ def bytes_of(op: QConv, settings: Settings) -> QConv2d:
 def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[OneCall]:
     """Return the ways to compute it for inputs of this shape (N, C, H, W), the fastest first."""
     conv = bytes_of(op, settings)
-    return conv.ranked(array_shape(shape, settings.layout), op.x_dtype, settings.target, settings.machine)
+    return conv.ranked(
+        array_shape(shape, settings.layout), op.x_dtype, settings.target, settings.machine
+    )

@@ -87,6 +87,8 @@ class _Expansion:
             return None
         x, w, bias = arrays
         both = np.float32(x).reshape(-1) * np.float32(w).reshape(-1)
+        if both.size not in (1, bias.size):
+            return None
         scale = fresh(f"{name}.scale", self.taken)
         array = both if both.size == bias.size else both.reshape(())
         self.proto.graph.initializer.append(self.model.onnx.numpy_helper.from_array(array, scale))

@@ -41,11 +41,11 @@ class Coded:
 class CodeRun(NamedTuple):
     """Operators of codes that follow each other, as the nodes of a graph: one node of winogen's.
 
-    ``kinds`` and ``sizes``: of its inputs and outputs.
+    ``kind`` and ``sizes``: of its inputs and outputs.
     """
 
     graph: Graph
-    kinds: list[int]
+    kind: int
     sizes: list[Sizes]
 
 
@@ -108,7 +108,7 @@ class _Values(Reader):
 def collected(graph: Graph, codes: Coded) -> tuple[Graph, set[str]]:
     """Return a graph whose runs of codes are an Opaque node each, and the values of no run.
 
-    A run has a convolution and another operator, codes of one type at either end, and images that
+    A run has a convolution and another operator, codes of one type at both ends, and images that
     are each computed alone.
     """
     mine = {id(node.op) for node in graph.nodes if not codes.reads.keys().isdisjoint(node.outputs)}
@@ -129,9 +129,11 @@ def _run(graph: Graph, codes: Coded) -> CodeRun | None:
     ends = [*graph.inputs, *graph.outputs]
     sizes = [codes.sizes.get(name, ()) for name in ends]
     kinds = [codes.kinds.get(name, 0) for name in ends]
-    count = len(graph.inputs)
-    alike = all(len(set(some)) == 1 for some in (kinds[:count], kinds[count:]))
     alone = all(sizes) and len({size[0] for size in sizes}) == 1
     known = all(size.known for one in sizes for size in one[1:])
     worthy = len(graph.nodes) > 1 and any(node.op.quantized for node in graph.nodes)
-    return CodeRun(graph, kinds, sizes) if alike and alone and known and worthy else None
+    return (
+        CodeRun(graph, kinds[0], sizes)
+        if len(set(kinds)) == 1 and alone and known and worthy
+        else None
+    )

@@ -59,10 +59,13 @@ class Narrow:
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
-def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow:
+def quantized(
+    model: Model, excluded: Mapping[str, str] | None = None, tables: bool = False
+) -> Narrow:
     """Return the quantized convolutions of a model, and what lies between them if it has any.
 
-    ``excluded``: values that the framework goes on to compute, and why.
+    ``excluded``: values that the framework goes on to compute, and why. ``tables``: whether what
+    lies between codes is read without any convolution, too.
     """
     excluded, found = excluded or {}, Narrow()
 
@@ -87,7 +90,7 @@ def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow
             take(output, Match(op, (layer.input,), layer.within, label))
         except (Refused, WinogenError) as reason:
             found.refusals[node.output[0]] = str(reason)
-    if found.matches:
+    if found.matches or tables:
         for name, other in between(model, set(found.taken)).items():
             if name not in excluded and model.constant(other.inputs[0]) is None:
                 take(name, other)

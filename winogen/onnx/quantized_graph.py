@@ -70,7 +70,7 @@ class Reader:
 
     def __init__(self, model: Model):
         self.model = model
-        self.narrow = quantized(model)
+        self.narrow = quantized(model, tables=True)
         self.shapes = usual_sizes(model)
         self.made = Nodes(model, self.shapes)
         outputs = [value.name for value in model.graph.output]

@@ -268,8 +268,8 @@ class Writer:
         self.runs += 1
         values = [one.output for one in run.graph.nodes]
         self.codes.update(dict.fromkeys(node.outputs, values))
-        ends = zip((*node.inputs, *node.outputs), run.kinds, run.sizes)
-        known = {name: (kind, [size.number for size in one[1:]]) for name, kind, one in ends}
+        ends = zip((*node.inputs, *node.outputs), run.sizes)
+        known = {name: (run.kind, [size.number for size in one[1:]]) for name, one in ends}
         sizes = [n for _, shape in known.values() for n in (1 + len(shape), *shape)]
         attributes = {"sizes": sizes, **held(self.model, node.inputs, node.outputs, known)}
         if any(not one[0].known for one in run.sizes):

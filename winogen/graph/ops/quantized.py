@@ -227,10 +227,8 @@ class QMean(OfCodes, GaplessPool):
         x = arrays[0].astype(np.int64) - self.x.zero
         ones = np.ones_like(x)
         count = seen(ones, self.window, int(self.counted)).sum((-2, -1)).astype(np.float32)
-        sums, after = seen(x, self.window, 0).sum((-2, -1)), self.after
-        factor = np.float32(self.multiplier) / count
-        ends = after.lowest, after.highest
-        return requantized(sums, factor, *ends, after.codes.zero).astype(np.int8)
+        sums = seen(x, self.window, 0).sum((-2, -1)).astype(np.float32)
+        return self.after.of(sums * (np.float32(self.multiplier) / count))
 
 
 @dataclass(frozen=True)
