@@ -195,17 +195,12 @@ static void tell(node *n, const OrtKernelContext *context, const entry *e)
     char text[MESSAGE_BYTES], sizes[SIZES_BYTES];
     if (n->told) return;
     n->told = 1;
-    if (n->sizes)
-        snprintf(text, sizeof text,
-                 "winogen, node \"%s\": onnxruntime computes it as the original does, and as fast, "
-                 "as a library has no plans for runs of codes", n->name);
-    else
-        snprintf(text, sizeof text,
-                 "winogen, node \"%s\": no plan for an input of %s, which %s. Write a library with plans "
-                 "for such sizes, too: winogen onnx library MODEL -o LIBRARY --input NAME=N,C,H,W",
-                 n->name, listed(&e->arrays[e->layers->input], "x", sizes),
-                 e->by_original ? "onnxruntime computes as the original does, and as fast"
-                                : "a plain loop computes, tens of times as slowly");
+    snprintf(text, sizeof text,
+             "winogen, node \"%s\": no plan for an input of %s, which %s. Write a library with plans "
+             "for such sizes, too: winogen onnx library MODEL -o LIBRARY --input NAME=N,C,H,W",
+             n->name, listed(&e->arrays[n->layers ? e->layers->input : 0], "x", sizes),
+             e->by_original ? "onnxruntime computes as the original does, and as fast"
+                            : "a plain loop computes, tens of times as slowly");
     const OrtLogger *logger = NULL;
     OrtStatus *status = n->api->GetLogger(context, &logger);
     if (!status)

@@ -111,17 +111,19 @@ def test_weights_that_come_with_the_call(conv_model, tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def telling(spec, name):
+    """A kernel that says so when it runs."""
+    text = render(spec, name).replace(f"{name}_part(", f"{name}_really(")
+    return text + (
+        f"#include <stdio.h>\nvoid {name}_part(const {name}_call *c, int64_t phase, "
+        f'int64_t part, int64_t member)\n{{ if (!part) fprintf(stderr, "carried\\n");\n'
+        f"{name}_really(c, phase, part, member); }}\n"
+    )
+
+
 def test_quantized_layers(session, tmp_path, monkeypatch):
     """Carried kernels say so when they run: integers are the same by any way."""
     from .test_quantized import any_integers, integer, linear
-
-    def telling(spec, name):
-        text = render(spec, name).replace(f"{name}_part(", f"{name}_really(")
-        return text + (
-            f"#include <stdio.h>\nvoid {name}_part(const {name}_call *c, int64_t phase, "
-            f'int64_t part, int64_t member)\n{{ if (!part) fprintf(stderr, "carried\\n");\n'
-            f"{name}_really(c, phase, part, member); }}\n"
-        )
 
     monkeypatch.setattr("winogen.onnx.carrying.render", telling)
     random = np.random.default_rng(0)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from winogen.graph import QConv
+from winogen.onnx import build_library, optimize
 from winogen.onnx.model import Model
 from winogen.onnx.quantized_graph import quantized_graph
 from winogen.onnx.rewrite import rewrite
 
 from .code_models import FORMATS, Maker
+from .test_carrying import run_on, telling
 
 
 def exactly(model, feed):
@@ -56,3 +58,22 @@ def test_random_nets_have_the_codes_of_their_operators(form, seed, session):
 @pytest.mark.parametrize("seed", range(6, 80))
 def test_more_random_nets(seed, session):
     check(Maker(seed).made(steps=12), session)
+
+
+@pytest.mark.parametrize("isa", [None, "generic"])
+def test_a_library_carries_their_plans(isa, session, tmp_path, monkeypatch):
+    """Without Python: kernels say that they run; other batches are onnxruntime's own."""
+    monkeypatch.setattr("winogen.onnx.carrying.render", telling)
+    case = Maker(5, "pairs", floats=True).made()
+    fast = optimize(case.model, tmp_path / "fast.onnx")
+    layers = sum(node.op_type == "Codes" for node in fast.graph.node) and case.convolutions
+    known, other = (case.feed(batch)["x"] for batch in (2, 3))
+    shapes = {"x": known.shape}
+    path = build_library(fast, tmp_path / "q.so", input_shapes=shapes, threads=2, isa=isa)
+    outputs, said = run_on({"known": known, "other": other}, path, tmp_path)
+    assert said.count("carried") >= layers
+    assert "no plan for an input of 3x" in said and "onnxruntime computes as the original" in said
+    wanted = session(fast, threads=2).run(None, {"x": known})[0]
+    assert np.array_equal(outputs["known"], wanted)
+    original = session(case.model).run(None, {"x": other})[0]
+    assert np.array_equal(outputs["other"], original)

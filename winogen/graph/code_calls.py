@@ -17,6 +17,7 @@ import numpy as np
 from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import Context
 from winogen.conv import arguments
+from winogen.conv.clocks import unmeasured
 from winogen.conv.execute import Environment
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters, Scales
@@ -84,8 +85,9 @@ class CodeCall(NamedTuple):
     phase_parts: int
     threads: int
     workspace_bytes: int
-    kept: tuple[Any, ...]  # what C points to
+    kept: tuple[Any, ...]  # what C points to: of what is no convolution, the struct comes last
     spec: Spec | None = None  # the kernel, of a convolution
+    function: str = ""  # what others are parts of
 
 
 def library() -> Library:
@@ -107,11 +109,16 @@ def _declared() -> str:
 
 
 def offer_of(
-    op: QConv, shape: Shape, threads: int, familiar: Collection[Spec] | None = None
+    op: QConv,
+    shape: Shape,
+    threads: int,
+    familiar: Collection[Spec] | None = None,
+    elsewhere: Target | None = None,
 ) -> Offer:
     """Return the ways to compute a convolution of int8 for inputs (N, C, H, W), the best first.
 
-    ``familiar``: the kernels that all ways must be in; None: any.
+    ``familiar``: the kernels that all ways must be in; None: any. ``elsewhere``: what to plan for,
+    the same wherever that is done; None for this machine.
     """
     assert not isinstance(op.padding, str)
     top, bottom, left, right = op.padding
@@ -129,7 +136,11 @@ def offer_of(
     if not sums:
         numbers = replace(numbers, y_zero=op.y_zero, limits=op.limits, reals=reals)
     stock = None if familiar is None else only(frozenset(familiar))
-    query = Query.here(problem, Request(threads=threads), host_target(), current(), stock)
+    request = Request(threads=threads)
+    if elsewhere is not None:
+        query = Query(problem, request, elsewhere, unmeasured(elsewhere))
+    else:
+        query = Query.here(problem, request, host_target(), current(), stock)
     return QuantizedKernels(numbers).offer(query)
 
 
@@ -151,18 +162,22 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
     code, work = call.kernel, call.work
     key = work.spec, work.zero
     if key not in packed:
-        filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
-        scales = None
-        if op.y_scale is not None:
-            count = len(op.weight)
-            scales = Scales.of(count, op.x_scale, op.w_scale, op.y_scale, op.y_zero, "int8")
-        packed[key] = call.pack(*packs_of(filters, scales, None, work.spec.in_reals))
+        packed[key] = call.pack(*unpacked(op, work.spec))
     run, part = (_address(code, name) for name in ("winogen_run_some", "winogen_part"))
     struct = int(code.ffi.cast("intptr_t", call.struct))
     return CodeCall(
         run, part, struct, (packed[key],), call.struct.phases * call.struct.parts,
         call.struct.parts, call.threads, call.workspace_bytes, (call,), work.spec,
     )  # fmt: skip
+
+
+def unpacked(op: QConv, spec: Any) -> tuple[np.ndarray | None, ...]:
+    """Return the arrays that a kernel packs."""
+    filters, scales = QuantizedFilters.of(op.weight, op.w_zero, op.bias), None
+    if op.y_scale is not None:
+        count = len(op.weight)
+        scales = Scales.of(count, op.x_scale, op.w_scale, op.y_scale, op.y_zero, "int8")
+    return packs_of(filters, scales, None, spec.in_reals)
 
 
 def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
@@ -213,7 +228,8 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     part = _address(code, function)
     here = int(code.ffi.cast("intptr_t", struct))
     parts = made[0] * (-(-height * width // _RUN) if "run" in fields else made[2])
-    return CodeCall(0, part, here, arrays, parts, parts, threads, 0, (code, struct))
+    kept = code, struct
+    return CodeCall(0, part, here, arrays, parts, parts, threads, 0, kept, function=function)
 
 
 def flipped(op: Recast) -> np.ndarray:

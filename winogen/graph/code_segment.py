@@ -6,7 +6,7 @@ of int8, or sums; what callers give or get is int8, uint8 behind or before a `Re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from winogen.conv import memory
 from winogen.errors import InvalidValue
 from winogen.graph import runtime
 from winogen.graph.code_calls import OPERATORS, CodeCall, bytes_of, convolution, offer_of, other
-from winogen.graph.ir import Graph
+from winogen.graph.ir import Graph, Node
 from winogen.graph.memory import Life, offsets
 from winogen.graph.ops import Shape
 from winogen.graph.segment import remember
@@ -29,7 +29,7 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.threads import follow
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """A call, the values that it reads and makes, and where in that it begins to write."""
 
     call: CodeCall
@@ -137,27 +137,18 @@ class BoundCodes:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.threads, self.seconds, self.specs = threads, dict[str, float](), dict[str, Spec]()
         self.variants: dict[str, str] = {}  # of each convolution
-        steps: list[_Step] = []
-        for node in graph.nodes:
-            give_way()
-            shape, op, made = values[node.inputs[0]], node.op, node.output
-            if op.is_concat:
-                begin = 0
-                for name in node.reads:
-                    call = other(op, values[name], values[made], threads)
-                    steps.append(_Step(call, (name,), made, begin))
-                    begin += values[name][1]
-                continue
-            if op.quantized is None:
-                steps.append(_Step(other(op, shape, values[made], threads), node.reads, made))
-                continue
-            offer = offer_of(op.quantized, shape, threads, familiar.get(node.output))
+
+        def convolution_of(node: Node, shape: Shape) -> CodeCall:
+            op: Any = node.op.quantized
+            offer = offer_of(op, shape, threads, familiar.get(node.output))
             self.seconds[node.output] = offer.best.seconds
             self.variants[node.output] = offer.best.choice.variant
-            call = convolution(op.quantized, offer, packed.setdefault(node.output, {}))
+            call = convolution(op, offer, packed.setdefault(node.output, {}))
             assert call.spec is not None
             self.specs[node.output] = call.spec
-            steps.append(_Step(call, node.reads, made))
+            return call
+
+        steps = steps_of(graph, values, threads, convolution_of)
         makers = {node.output: node.op for node in graph.nodes}
         self.outputs = [
             ((shape[0], *shape[2:], shape[1]), _TYPES[bytes_of(makers[name])])
@@ -167,36 +158,15 @@ class BoundCodes:
         self._kept: list[Any] = [steps]
         self._lay(graph, values, steps)
 
-    def _lay(self, graph: Graph, values: dict[str, Shape], steps: list[_Step]) -> None:
-        """Place everything, and fill in the steps."""
-        ends = {name: (1 + i, 0) for i, name in enumerate((*graph.inputs, *graph.outputs))}
-        scratch = 1 + len(ends)
-        workspace = int(round_up(max((s.call.workspace_bytes for s in steps), default=0), LINE))
-        used: dict[str, list[int]] = {}
-        sizes: dict[str, int] = {}
-        for number, node in enumerate(graph.nodes):
-            sizes[node.output] = bytes_of(node.op) * prod(values[node.output])
-            for name in (*node.reads, node.output):
-                if name not in ends:
-                    used.setdefault(name, []).append(number)
-        lives = [Life(sizes[name], min(when), max(when)) for name, when in used.items()]
-        begins, arena = offsets(lives)
-        places = ends | {name: (scratch, workspace + begin) for name, begin in zip(used, begins)}
-        self.scratch_bytes = workspace + arena
+    def _lay(self, graph: Graph, values: dict[str, Shape], steps: list[Step]) -> None:
+        """Fill in the steps."""
+        laid, self.scratch_bytes = pointers_of(graph, values, steps)
         library = runtime.library(host_target(), "float32")
         self._ffi, self._lib = library.ffi, library.lib
         fields = dict(self._ffi.typeof("winogen_step").fields)
         kinds = [fields[name].type for name in ("run", "part")]
         rows = []
-        for step in steps:
-            call, reads = step.call, [places[name] for name in step.reads]
-            fixed = [(0, array.ctypes.data) for array in call.arrays]
-            slot, offset = places[step.made]
-            made = slot, offset + step.channel
-            pointers = [(0, call.struct), reads[0], made, *reads[1:], *fixed]
-            if call.spec is not None:
-                add = [*reads[1:], (0, 0)][:1] if "add" in call.spec.inputs else []
-                pointers = [(0, call.struct), reads[0], *fixed, *add, made, (scratch, 0)]
+        for (call, *_), pointers in zip(steps, laid):
             functions = (
                 self._ffi.cast(kind, address) for kind, address in zip(kinds, (call.run, call.part))
             )
@@ -219,6 +189,63 @@ class BoundCodes:
         slots = self._ffi.new("int64_t[]", (0, *addresses, scratch.ctypes.data))
         follow()
         self._lib.winogen_run_segment(self._table, self._count, slots, self.threads)
+
+
+def steps_of(
+    graph: Graph,
+    values: Mapping[str, Shape],
+    threads: int,
+    convolution_of: Callable[[Node, Shape], CodeCall],
+) -> list[Step]:
+    """Return the calls of a graph whose values have these shapes; of a concatenation several."""
+    steps: list[Step] = []
+    for node in graph.nodes:
+        give_way()
+        op, made, begin = node.op, node.output, 0
+        if op.quantized is not None:
+            call = convolution_of(node, values[node.inputs[0]])
+            steps.append(Step(call, node.reads, made))
+            continue
+        parts: list[tuple[str, ...]] = [(name,) for name in node.reads]
+        for reads in parts if op.is_concat else [node.reads]:
+            call = other(op, values[reads[0]], values[made], threads)
+            steps.append(Step(call, reads, made, begin))
+            begin += values[reads[0]][1]
+    return steps
+
+
+def pointers_of(
+    graph: Graph, values: Mapping[str, Shape], steps: Sequence[Step]
+) -> tuple[list[list[tuple[int, int]]], int]:
+    """Return the slots and offsets of the pointers of each call, and bytes of memory to work in.
+
+    Those of structs and constants are addresses, in slot 0.
+    """
+    ends = {name: (1 + i, 0) for i, name in enumerate((*graph.inputs, *graph.outputs))}
+    scratch = 1 + len(ends)
+    workspace = int(round_up(max((s.call.workspace_bytes for s in steps), default=0), LINE))
+    used: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
+    for number, node in enumerate(graph.nodes):
+        sizes[node.output] = bytes_of(node.op) * prod(values[node.output])
+        for name in (*node.reads, node.output):
+            if name not in ends:
+                used.setdefault(name, []).append(number)
+    lives = [Life(sizes[name], min(when), max(when)) for name, when in used.items()]
+    begins, arena = offsets(lives)
+    places = ends | {name: (scratch, workspace + begin) for name, begin in zip(used, begins)}
+    laid = []
+    for step in steps:
+        call, reads = step.call, [places[name] for name in step.reads]
+        fixed = [(0, array.ctypes.data) for array in call.arrays]
+        slot, offset = places[step.made]
+        made = slot, offset + step.channel
+        pointers = [(0, call.struct), reads[0], made, *reads[1:], *fixed]
+        if call.spec is not None:
+            add = [*reads[1:], (0, 0)][:1] if "add" in call.spec.inputs else []
+            pointers = [(0, call.struct), reads[0], *fixed, *add, made, (scratch, 0)]
+        laid.append(pointers)
+    return laid, workspace + arena
 
 
 _TYPES = {1: np.dtype(np.int8), 4: np.dtype(np.float32)}

@@ -18,7 +18,6 @@ from winogen.graph.lower import Step
 from winogen.graph.ops import QConv
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
-from winogen.graph.shapes import array_shape
 from winogen.graph.shapes import Shape, array_shape
 from winogen.tasks.idle import give_way
 

@@ -15,10 +15,13 @@ from winogen.codegen.render import render
 from winogen.codegen.templates import Context, wrapped
 from winogen.errors import CompileFailed, InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.graph.code_calls import CodesContext
 from winogen.graph.steps import Row
 from winogen.kernels.kind import Spec
-from winogen.kernels.quantized import QuantizedSpec
+from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.onnx.answers import Answer
+from winogen.onnx.code_answers import CodeAnswer
+from winogen.onnx.code_carrying import Data, plan_of
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage, session_of
 from winogen.onnx.model import Model
@@ -35,10 +38,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-class File(NamedTuple):
-    """C, and what it is compiled for."""
+_DATA = "codes"
 
-    text: str
+
+class File(NamedTuple):
+    """C, or data that C includes, and what it is compiled for."""
+
+    text: str | bytes
     target: Target
 
 
@@ -75,16 +81,16 @@ def build_library(
         if input_shapes is None or isinstance(input_shapes, Mapping)
         else input_shapes
     )
-    answers: list[Answer] = []
+    answers: list[Answer | CodeAnswer] = []
     for shapes in sets:
         answers += _answers(proto, dict(shapes or {}), threads, target)
-    _compile(_sources(answers, target or host_target()), path)
+    _compile(_sources(answers, target), path)
     return path
 
 
 def _answers(
     proto: Any, shapes: dict[str, Any], threads: int | None, target: Target | None
-) -> list[Answer]:
+) -> list[Answer | CodeAnswer]:
     """All plans that the nodes of a model ask for, at these sizes."""
     model = Model(proto, shapes)
     feed = feed_of(model, usual_sizes(model), 0)
@@ -95,7 +101,7 @@ def _answers(
             session.run(None, feed)
         except Exception as problem:  # onnxruntime's own kinds of errors
             raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
-    return [answer for answer in recorded if isinstance(answer, Answer)]
+    return recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,16 +110,40 @@ class CarriedContext(Context, templates=("runtime/carried.c.j2",)):
 
     kernels: Sequence[str]  # their names
     quantized: Collection[str]  # those of bytes among them
+    reals: Collection[str]  # those of them that pack five arrays
+    codes: Sequence[Mapping[str, Any]]  # plans of nodes of codes
     convs: Sequence[str]  # the structs of calls, as bytes in C
     plans: Sequence[Mapping[str, Any]]
 
 
-def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
-    """The C files of a library, by their names."""
+@dataclass(frozen=True, kw_only=True)
+class DataContext(Context, templates=("network/weights.S.j2",)):
+    """What the template of an object with data knows."""
+
+    command: str
+    name: str  # how the file with the data begins
+    symbols: Sequence[tuple[str, int, int]]  # each with its first byte, and how many there are
+
+
+def _sources(answers: Sequence[Answer | CodeAnswer], elsewhere: Target | None) -> dict[str, File]:
+    """The files of a library, by their names."""
+    data = Data()
     kernels: dict[Spec, str] = {}
     convs: dict[bytes, int] = {}
-    plans = {}
+    plans, codes = {}, {}
+    target = elsewhere or host_target()
+
+    def name_of(spec: Spec) -> str:
+        return kernels.setdefault(spec, f"kernel_{len(kernels)}")
+
+    def number_of(content: bytes) -> int:
+        return convs.setdefault(content, len(convs))
+
     for answer in answers:
+        if isinstance(answer, CodeAnswer):
+            made = plan_of(answer, elsewhere, data, name_of, number_of)
+            codes[repr(made)] = made
+            continue
         question = answer.question
         steps = [_step(row, answer, kernels, convs) for row in answer.steps.rows]
         arrays = [
@@ -130,15 +160,24 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
+    reals = {name for spec, name in kernels.items() if isinstance(spec, RealsSpec)}
     files = {f"{name}.c": File(render(spec, name), spec.target) for spec, name in kernels.items()}
     files["operators.c"] = File(source(), target)
     carried = CarriedContext(
         kernels=list(kernels.values()),
         quantized=quantized,
+        reals=reals,
+        codes=list(codes.values()),
         convs=[wrapped(map(str, content), 4, ", ") for content in convs],
         plans=list(plans.values()),
     ).render()
     files["carried.c"] = File(carried, target)
+    if codes:
+        files["codes.c"] = File(CodesContext().render(), target)
+        symbols = [("winogen_carried_data", 0, len(data.bytes))]
+        text = DataContext(command="winogen onnx library", name=_DATA, symbols=symbols).render()
+        files["data.S"] = File(text, target)
+        files[f"{_DATA}_weights.bin"] = File(bytes(data.bytes), target)
     return files
 
 
@@ -181,6 +220,9 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
     compiler = find_compiler()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        for file, (content, _) in files.items():
+            whole = content if isinstance(content, bytes) else content.encode()
+            (folder / file).write_bytes(whole)
 
         def run(*words: str) -> None:
             command = [*compiler.command, *words]
@@ -189,12 +231,12 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
                 raise CompileFailed(f"{shlex.join(command)}:\n{done.stderr or done.stdout}")
 
         def compile(file: str) -> str:
-            (folder / file).write_text(files[file].text)
             flags = tuple(flag for flag in flags_for(files[file].target) if flag != "-shared")
             run(*compiler.spelled(flags), "-c", file, "-o", f"{file}.o")
             return f"{file}.o"
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compile, files))
+            texts = [file for file, (content, _) in files.items() if isinstance(content, str)]
+            objects = list(pool.map(compile, texts))
         run("-shared", *objects, *FLAGS, "-o", "library.so")
         replace_file(output, (folder / "library.so").read_bytes())

@@ -31,6 +31,13 @@ def _planar(node: Node) -> Node:
     return replace(node, op=replace(op, planar=True)) if isinstance(op, Recast) else node
 
 
+def key_of(content: Any) -> int:
+    """Return what the bytes of a model add up to, as csrc/runtime/carried_codes.h does it."""
+    words = np.frombuffer(bytes(content) + bytes(-len(content) % 8), "<u8")
+    odd = np.arange(1, 2 * len(words), 2, dtype=np.uint64)
+    return int((words * odd).sum(dtype=np.uint64))
+
+
 class CodeAnswer:
     """The plan of one question about a node of codes, which `bind` binds to kernels.
 
@@ -46,14 +53,16 @@ class CodeAnswer:
 
     def __init__(self, ffi: Any, question: Any, segment: CodeSegment | None = None):
         self._ffi = ffi
+        content = ffi.buffer(question.codes, question.code_bytes)
+        self.bytes, self.key = len(content), key_of(content)
         arrays = [question.array[number] for number in range(question.arrays)]
         shapes = [tuple(array.shape)[: array.rank] for array in arrays]
         self.threads = int(question.threads)
-        self.shapes: list[Shape] = [(*shape, 1, 1)[:4] for shape in shapes[: question.inputs]]
+        self.asked: list[Shape] = shapes[: question.inputs]
+        self.shapes: list[Shape] = [(*shape, 1, 1)[:4] for shape in self.asked]
         if segment is None:
-            content = ffi.buffer(question.codes, question.code_bytes)[:]
-            proto = require("onnx").ModelProto.FromString(content)
-            sizes = {f"i{number}": shape for number, shape in enumerate(shapes[: question.inputs])}
+            proto = require("onnx").ModelProto.FromString(content[:])
+            sizes = {f"i{number}": shape for number, shape in enumerate(self.asked)}
             segment = segment_of(Model(proto, sizes))
         self.segment = segment
 

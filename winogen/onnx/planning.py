@@ -172,11 +172,8 @@ class Planner:
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
         try:
-            if self._target is not None and question.codes != self._ffi.NULL:
-                return UNKNOWN
             if self._target is not None:
-                draft = Answer(self._library, question, {}, None, self._target, DraftCall)
-                self._record(draft.bind())
+                self._record(self._drafted(question, self._target))
                 return UNKNOWN
             quiet = self._recorded is not None  # who records tells of what goes on
             if quiet or question.waits or later.waits():
@@ -211,6 +208,12 @@ class Planner:
         return Answer(
             self._library, question, self._packed, self._familiar, algorithm=self._algorithm
         )
+
+    def _drafted(self, question: Any, target: Target) -> Answer | CodeAnswer:
+        """The answer for another target, without its kernels."""
+        if question.codes != self._ffi.NULL:
+            return CodeAnswer(self._ffi, question)
+        return Answer(self._library, question, {}, None, target, DraftCall).bind()
 
     def _in_time(self, question: Any) -> Answer | CodeAnswer:
         """The answer, whose kernels are compiled where there is a limit; raises BuildError."""
