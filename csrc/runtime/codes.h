@@ -30,6 +30,8 @@ void winogen_add_codes(const void *call, int64_t phase, int64_t part, int64_t me
 /* The largest code of each window, and the mean of each: nothing. */
 void winogen_largest_code(const void *call, int64_t phase, int64_t part, int64_t member);
 void winogen_mean_code(const void *call, int64_t phase, int64_t part, int64_t member);
+/* Codes of the same numbers at another scale: nothing. */
+void winogen_scale_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* Codes by tables: these, 256 codes in the order of the bytes that are read. */
 void winogen_look_up_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* The same map, as channels of a larger one: nothing. */

@@ -53,6 +53,7 @@ from winogen.toolchain.machine import current
 from winogen.toolchain.texts import Text
 
 _HEADERS = "codes.h"
+_MOST_ALONE = 1 << 14  # codes that a thread makes before another helps
 _RUN = 256  # pixels of a part, where channels are put last or first
 # The function of each operator that is no convolution.
 _FUNCTIONS: dict[type, str] = {
@@ -218,6 +219,10 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     elif isinstance(op, Recast) and op.planar:
         function = f"winogen_{op.kind}_codes"
         fields |= {"flip": op.flip, "run": _RUN}
+    elif isinstance(op, Lookup) and op.line is not None:
+        function, (zero, factor, after) = "winogen_scale_codes", op.line
+        fields |= {"x_zero": zero, "y_zero": after.codes.zero, "x_factor": factor}
+        fields |= {"lowest": after.lowest, "highest": after.highest}
     elif isinstance(op, (Lookup, Recast)):
         table = op.table if isinstance(op, Lookup) else flipped(op)
         arrays = (np.ascontiguousarray(table).view(np.int8),)
@@ -227,6 +232,7 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
     struct = code.ffi.new("winogen_codes *", fields)
     part = _address(code, function)
     here = int(code.ffi.cast("intptr_t", struct))
+    threads = min(threads, 1 + prod(made) // _MOST_ALONE)
     parts = made[0] * (-(-height * width // _RUN) if "run" in fields else made[2])
     kept = code, struct
     return CodeCall(0, part, here, arrays, parts, parts, threads, 0, kept, function=function)

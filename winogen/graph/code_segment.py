@@ -29,7 +29,7 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.threads import follow
 
-class Step(NamedTuple):
+class CodeStep(NamedTuple):
     """A call, the values that it reads and makes, and where in that it begins to write."""
 
     call: CodeCall
@@ -158,7 +158,7 @@ class BoundCodes:
         self._kept: list[Any] = [steps]
         self._lay(graph, values, steps)
 
-    def _lay(self, graph: Graph, values: dict[str, Shape], steps: list[Step]) -> None:
+    def _lay(self, graph: Graph, values: dict[str, Shape], steps: list[CodeStep]) -> None:
         """Fill in the steps."""
         laid, self.scratch_bytes = pointers_of(graph, values, steps)
         library = runtime.library(host_target(), "float32")
@@ -196,26 +196,26 @@ def steps_of(
     values: Mapping[str, Shape],
     threads: int,
     convolution_of: Callable[[Node, Shape], CodeCall],
-) -> list[Step]:
+) -> list[CodeStep]:
     """Return the calls of a graph whose values have these shapes; of a concatenation several."""
-    steps: list[Step] = []
+    steps: list[CodeStep] = []
     for node in graph.nodes:
         give_way()
         op, made, begin = node.op, node.output, 0
         if op.quantized is not None:
             call = convolution_of(node, values[node.inputs[0]])
-            steps.append(Step(call, node.reads, made))
+            steps.append(CodeStep(call, node.reads, made))
             continue
         parts: list[tuple[str, ...]] = [(name,) for name in node.reads]
         for reads in parts if op.is_concat else [node.reads]:
             call = other(op, values[reads[0]], values[made], threads)
-            steps.append(Step(call, reads, made, begin))
+            steps.append(CodeStep(call, reads, made, begin))
             begin += values[reads[0]][1]
     return steps
 
 
 def pointers_of(
-    graph: Graph, values: Mapping[str, Shape], steps: Sequence[Step]
+    graph: Graph, values: Mapping[str, Shape], steps: Sequence[CodeStep]
 ) -> tuple[list[list[tuple[int, int]]], int]:
     """Return the slots and offsets of the pointers of each call, and bytes of memory to work in.
 

@@ -30,7 +30,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.graph.ops import Operator
 
 # Of pickled graphs: raised when an operator changes its fields or what they mean.
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.code_answers import CodeAnswer
-from winogen.onnx.code_carrying import Data, plan_of
+from winogen.onnx.code_carrying import HeldArrays, plan_of
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage, session_of
 from winogen.onnx.model import Model
@@ -127,7 +127,7 @@ class DataContext(Context, templates=("network/weights.S.j2",)):
 
 def _sources(answers: Sequence[Answer | CodeAnswer], elsewhere: Target | None) -> dict[str, File]:
     """The files of a library, by their names."""
-    data = Data()
+    data = HeldArrays()
     kernels: dict[Spec, str] = {}
     convs: dict[bytes, int] = {}
     plans, codes = {}, {}

@@ -20,7 +20,7 @@ from winogen.records import Target
 _LINE = 64
 
 
-class Data:
+class HeldArrays:
     """Arrays one behind the other, each at an address of its own."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Data:
 def plan_of(
     answer: CodeAnswer,
     target: Target | None,
-    data: Data,
+    data: HeldArrays,
     name_of: Callable[[Spec], str],
     number_of: Callable[[bytes], int],
 ) -> dict[str, Any]:

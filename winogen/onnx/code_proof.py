@@ -15,7 +15,7 @@ import numpy as np
 
 from winogen.graph.code_segment import CodeSegment
 from winogen.onnx.code_answers import segment_of
-from winogen.onnx.code_reading import Coded
+from winogen.onnx.code_reading import CodeValues
 from winogen.onnx.loading import new_session, require
 from winogen.onnx.model import Model
 from winogen.onnx.originals import held
@@ -46,7 +46,7 @@ class CodesPart:
 
     error = 0.0  # codes have none that would be relative
 
-    def __init__(self, model: Model, proto: Any, part: Part, installed: Any, codes: Coded):
+    def __init__(self, model: Model, proto: Any, part: Part, installed: Any, codes: CodeValues):
         self.model, self.part, self.codes, self.planner = model, part, codes, installed
         self.outputs = part.outputs
         self._meaning = proto.opset_import, proto.ir_version

@@ -19,23 +19,23 @@ from winogen.graph.ops.quantized import After
 from winogen.onnx.model import Model
 from winogen.onnx.probes import sized
 from winogen.onnx.quantized import Refused
-from winogen.onnx.quantized_graph import Reader, is_quantized
+from winogen.onnx.quantized_graph import QuantizedReader, is_quantized
 from winogen.onnx.quantized_nodes import map_sizes
 from winogen.onnx.sizes import STANDARD, Sizes
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodeValues:
     """Values of codes: those that each is made of, the type of all, and what is known of sizes."""
 
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)  # as TensorProto counts them
     sizes: Mapping[str, Sizes] = field(default_factory=dict)
 
-    def but(self, names: Mapping[str, Any] | set[str]) -> Coded:
+    def but(self, names: Mapping[str, Any] | set[str]) -> CodeValues:
         """Return the same without values that are computed otherwise."""
         reads = {name: read for name, read in self.reads.items() if name not in names}
-        return Coded(reads, self.kinds, self.sizes)
+        return CodeValues(reads, self.kinds, self.sizes)
 
 
 class CodeRun(NamedTuple):
@@ -49,20 +49,20 @@ class CodeRun(NamedTuple):
     sizes: list[Sizes]
 
 
-def coded(model: Model) -> Coded:
+def coded(model: Model) -> CodeValues:
     """Return the values of codes of a model; none where sizes but that of the batch are open."""
     if not is_quantized(model):
-        return Coded()
+        return CodeValues()
     try:
         reader = _Values(sized(model).plain)
     except InvalidValue:
-        return Coded()
+        return CodeValues()
     reads = reader.reads()
     names = [name for one in reads.items() for name in (one[0], *one[1])]
-    return Coded(reads, {name: reader.model.kind(name) for name in names}, model.sizes)
+    return CodeValues(reads, {name: reader.model.kind(name) for name in names}, model.sizes)
 
 
-class _Values(Reader):
+class _Values(QuantizedReader):
     """Makes each value of codes of those that are there."""
 
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -105,7 +105,7 @@ class _Values(Reader):
         raise Refused(f"{name} is numbers")
 
 
-def collected(graph: Graph, codes: Coded) -> tuple[Graph, set[str]]:
+def collected(graph: Graph, codes: CodeValues) -> tuple[Graph, set[str]]:
     """Return a graph whose runs of codes are an Opaque node each, and the values of no run.
 
     A run has a convolution and another operator, codes of one type at both ends, and images that
@@ -125,7 +125,7 @@ def collected(graph: Graph, codes: Coded) -> tuple[Graph, set[str]]:
     return graph.with_nodes(nodes), left
 
 
-def _run(graph: Graph, codes: Coded) -> CodeRun | None:
+def _run(graph: Graph, codes: CodeValues) -> CodeRun | None:
     ends = [*graph.inputs, *graph.outputs]
     sizes = [codes.sizes.get(name, ()) for name in ends]
     kinds = [codes.kinds.get(name, 0) for name in ends]

@@ -18,7 +18,7 @@ from winogen.errors import BuildError
 from winogen.extras import MissingPackage
 from winogen.graph.whole import distance
 from winogen.onnx.code_proof import CodesPart, is_codes, share, steps_off
-from winogen.onnx.code_reading import Coded, coded
+from winogen.onnx.code_reading import CodeValues, coded
 from winogen.onnx.library import planner
 from winogen.onnx.loading import computed, evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
@@ -80,7 +80,7 @@ def compare(model: Model, proto: Any, session: Any = None) -> Verdict:
 
 def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Verdict) -> None:
     installed = planner()  # raises BuildError
-    codes = coded(model) if any(map(is_codes, parts)) else Coded()
+    codes = coded(model) if any(map(is_codes, parts)) else CodeValues()
     ours = [
         CodesPart(model, proto, part, installed, codes)
         if is_codes(part)

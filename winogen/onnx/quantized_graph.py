@@ -58,14 +58,14 @@ def quantized_graph(model: Model) -> QuantizedGraph:
 
     Raises InvalidValue that names each node that is not generated.
     """
-    return Reader(model.plain).read()
+    return QuantizedReader(model.plain).read()
 
 
 class NoCodes(Refused):
     """A value is what floats compute."""
 
 
-class Reader:
+class QuantizedReader:
     """All that is found while a model is read from its outputs to its inputs."""
 
     def __init__(self, model: Model):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from winogen.graph import Graph, Node, Opaque, QConv
-from winogen.onnx.code_reading import Coded, CodeRun, coded, collected
+from winogen.onnx.code_reading import CodeRun, CodeValues, coded, collected
 from winogen.onnx.forms import Forms
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
@@ -67,7 +67,7 @@ def read(
 
 
 def _read(
-    model: Model, excluded: Mapping[str, str] | None, everywhere: bool, codes: Coded
+    model: Model, excluded: Mapping[str, str] | None, everywhere: bool, codes: CodeValues
 ) -> Reading:
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)

@@ -1,0 +1,115 @@
+"""Quantized ONNX nets by winogen and by onnxruntime, in turns: a table of docs/int8.md.
+
+    python scripts/quantized_onnx.py
+    python scripts/quantized_onnx.py resnet18 --formats QDQ --threads 2 --calls 40
+
+Random weights, quantized on noise by onnxruntime's static quantizer, in pairs (QDQ) and as its own
+operators (QOperator). Times are the least of all calls in ms; "nodes" how many the model has, and
+how many are left; "off" how far outputs are from onnxruntime's, of the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from quantized_torch import drawn, least
+
+import winogen.onnx
+from winogen.onnx.rewrite import rewrite
+from winogen_lab.nets import NETS
+
+
+class Noise(quantization.CalibrationDataReader):
+    """Inputs to calibrate on."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        random = np.random.default_rng(0)
+        drawn = (random.standard_normal(shape).astype(np.float32) for _ in range(4))
+        self._left: Iterator[np.ndarray] = iter(list(drawn))
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Return the next input, None behind the last."""
+        x = next(self._left, None)
+        return None if x is None else {"x": x}
+
+
+def exported(name: str, folder: Path) -> Path:
+    """Write a net as onnxruntime's quantizer wants it."""
+    torch.manual_seed(0)
+    net, example = drawn(NETS[name].module()), torch.randn(NETS[name].input)
+    path, ready = folder / "net.onnx", folder / "ready.onnx"
+    names = {"input_names": ["x"], "output_names": ["y"]}
+    torch.onnx.export(net, (example,), str(path), dynamo=False, opset_version=17, **names)
+    quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
+    return ready
+
+
+def quantized(path: Path, form: str, shape: tuple[int, ...]) -> Any:
+    """Return a quantized model: a scale for each filter, activations of uint8."""
+    made, kinds = path.with_name(f"{form}.onnx"), quantization.QuantType
+    quantization.quantize_static(
+        str(path), str(made), Noise(shape), per_channel=True, activation_type=kinds.QUInt8,
+        weight_type=kinds.QInt8, quant_format=getattr(quantization.QuantFormat, form),
+    )  # fmt: skip
+    return onnx.load(str(made))
+
+
+def session_of(model: Any, threads: int) -> Any:
+    """Return a session of a model."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    options.register_custom_ops_library(winogen.onnx.get_library_path())
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("nets", nargs="*", default=["resnet18", "mobilenet-v2", "unet"])
+    parser.add_argument("--formats", nargs="*", default=["QDQ", "QOperator"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=40)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    print("| net | format | nodes | winogen | onnxruntime | gain | off |")
+    print("|---|---|---|---|---|---|---|")
+    for name in asked.nets:
+        shape = tuple(NETS[name].input)
+        with TemporaryDirectory() as folder:
+            path = exported(name, Path(folder))
+            for form in asked.formats:
+                model = quantized(path, form, shape)
+                made = rewrite(model, threads=asked.threads)
+                feed = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+                both = {"winogen": made.model, "onnxruntime": model}
+                sessions = {key: session_of(one, asked.threads) for key, one in both.items()}
+                calls: dict[str, Callable[[], Any]] = {
+                    key: partial(one.run, None, feed) for key, one in sessions.items()
+                }
+                ms = least(calls, asked.calls)
+                (y,), (wanted,) = (calls[key]() for key in both)
+                off = np.abs(y - wanted).max() / np.abs(wanted).max()
+                gain = ms["onnxruntime"] / ms["winogen"]
+                times = " | ".join(f"{ms[key]:.2f}" for key in both)
+                nodes = f"{made.nodes_before}, {made.nodes}"
+                print(
+                    f"| {name} | {form} | {nodes} | {times} | {gain:.2f} | {off:.1e} |", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()
