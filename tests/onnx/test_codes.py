@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from winogen.extras import MissingPackage
 from winogen.graph import QConv
-from winogen.onnx import build_library, optimize
+from winogen.onnx import build_library, code_proof, optimize
+from winogen.onnx.code_reading import CodeRun
 from winogen.onnx.model import Model
 from winogen.onnx.quantized_graph import quantized_graph
+from winogen.onnx.reading import read
 from winogen.onnx.rewrite import rewrite
 
 from .code_models import FORMATS, Maker
@@ -64,7 +67,7 @@ def test_more_random_nets(seed, session):
 def test_a_library_carries_their_plans(isa, session, tmp_path, monkeypatch):
     """Without Python: kernels say that they run; other batches are onnxruntime's own."""
     monkeypatch.setattr("winogen.onnx.carrying.render", telling)
-    case = Maker(5, "pairs", floats=True).made()
+    case = Maker(5, "pairs", floats=True).made(steps=2)
     fast = optimize(case.model, tmp_path / "fast.onnx")
     layers = sum(node.op_type == "Codes" for node in fast.graph.node) and case.convolutions
     known, other = (case.feed(batch)["x"] for batch in (2, 3))
@@ -77,3 +80,47 @@ def test_a_library_carries_their_plans(isa, session, tmp_path, monkeypatch):
     assert np.array_equal(outputs["known"], wanted)
     original = session(case.model).run(None, {"x": other})[0]
     assert np.array_equal(outputs["other"], original)
+
+
+def test_without_onnx_onnxruntime_computes_the_original(session, monkeypatch):
+    case = Maker(5, "pairs", floats=True, batch=1).made(steps=2)
+    fast = optimize(case.model)
+    missing = MissingPackage("onnx")
+    with monkeypatch.context() as patch:
+        patch.setattr("winogen.onnx.code_answers.require", lambda name: raising(missing))
+        (y,) = session(fast).run(None, case.feed(1))
+    (wanted,) = session(case.model).run(None, case.feed(1))
+    assert np.array_equal(y, wanted)
+
+
+def raising(problem):
+    raise problem
+
+
+def test_a_layer_that_differs_goes_back_alone(monkeypatch):
+    """Its neighbours stay winogen's, in runs of their own."""
+    case = Maker(1, "operators").made()
+    real = code_proof.CodesPart.refuted
+    layers = [node.output[0] for node in case.model.graph.node if node.op_type == "QLinearConv"]
+    guilty = layers[1]
+
+    def wrong(self, *arguments):
+        assert real(self, *arguments) == {}
+        return {guilty: "made up"} if guilty in self.values else {}
+
+    monkeypatch.setattr(code_proof.CodesPart, "refuted", wrong)
+    result = rewrite(case.model)
+    assert [line.partition(":")[0] for line in result.given_back] == [guilty]
+    assert result.quantized == case.convolutions - 1
+    made = {name for node in result.model.graph.node for name in node.output}
+    assert guilty in made and any(node.op_type == "Codes" for node in result.model.graph.node)
+
+
+def test_open_sizes_are_single_layers():
+    """Those whose sizes are open."""
+    case = Maker(1, "operators").made()
+    for axis in (2, 3):
+        case.model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "any"
+    nodes = read(Model(case.model)).graph.nodes
+    assert not any(isinstance(node.op.payload, CodeRun) for node in nodes)
+    assert sum(node.op.quantized is not None for node in nodes) == case.convolutions
