@@ -4,8 +4,9 @@
     python scripts/quantized_onnx.py resnet18 --formats QDQ --threads 2 --calls 40
 
 Random weights, quantized on noise by onnxruntime's static quantizer, in pairs (QDQ) and as its own
-operators (QOperator). Times are the least of all calls in ms, of one thread its processor's; "nodes" how many the model has, and
-how many are left; "off" how far outputs are from onnxruntime's, of the largest.
+operators (QOperator). Times are the least of all calls in ms, of one thread its processor's.
+"nodes": how many the model has, and how many are left; "off": how far outputs are from
+onnxruntime's, of the largest.
 """
 
 from __future__ import annotations
