@@ -219,11 +219,10 @@ def test_an_object_is_compiled_once_whatever_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "_finished", noted)
     runner = trial.Runner(tuple(find_compiler().command), (), (), (), "")
     for source in ("one.c", "two.c"):
-        (tmp_path / source).write_text('#include "n.h"\nint one(void) { return N; }\n')
+        text = f'/* What\n * differs: {source}. */\n#include "n.h"\nint one(void) {{ return N; }}\n'
+        (tmp_path / source).write_text(text)
     (tmp_path / "n.h").write_text("enum { N = 1 };\n")
     before = made("one.c")
-    two = tmp_path / "two.c"
-    two.write_text(f"/* What\n * differs. */\n{two.read_text()}")
     assert made("two.c") == before and len(ran) == 1
     (tmp_path / "n.h").write_text("enum { N = 2 };\n")  # which both include
     assert made("two.c") != before and len(ran) == 2

@@ -29,6 +29,7 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.threads import follow
 
+
 class CodeStep(NamedTuple):
     """A call, the values that it reads and makes, and where in that it begins to write."""
 
