@@ -18,14 +18,13 @@ from opencl.test_winograd import CUTS, allowed, slower
 from winogen.codegen.devices.render import render
 from winogen.codegen.transforms import load
 from winogen.conv.options import Options
-from winogen.conv.phases import ordinary
 from winogen.conv.problem import Seams
 from winogen.conv.transposed_problem import TransposedLayer
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.opencl import ConvTranspose2d, counting, cuts
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
-from winogen.opencl.phases import phase_problem, weight_of_phases
+from winogen.opencl.phases import phase_problem
 from winogen.opencl.space import DirectSpace
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.winograd import mcmr_work
@@ -82,10 +81,6 @@ class Layer:
         found = {name: rng.integers(-4, 5, shape).astype("f4") for name, shape in shapes.items()}
         return {**found, "weights": found["weights"] * np.float32(scale)}
 
-    def packable(self, weights: np.ndarray) -> np.ndarray:
-        """The filters of all phases."""
-        return weight_of_phases(self.asked.layer, ordinary(weights, self.groups))
-
     def wanted(self, arrays: dict[str, np.ndarray], activation: Any = "relu") -> np.ndarray:
         """The definition, in float64."""
         last = self.layout == "NHWC"
@@ -137,8 +132,7 @@ def drawn(seed: int) -> Layer:
 
 def computed(layer, work, arrays, options=()):
     """The output of a work; all that it is not given is full of NaN before."""
-    given = {**arrays, "weights": layer.packable(arrays["weights"])}
-    return devices.run(render(work, "opencl"), work, given, options)["output"]
+    return devices.run(render(work, "opencl"), work, arrays, options)["output"]
 
 
 def check_points(layer, seed, count):
@@ -227,14 +221,13 @@ def test_sanitizers_and_webgpu(algorithm, language, tmp_path):
         transforms = tuple(load(m, r, exact.POINTS) for m, r in zip(exact.TILE, exact.KERNEL))
         work = mcmr_work(problem, transforms, CUTS[0], bias=True)
     arrays = layer.arrays(6, scale)
-    given = {**arrays, "weights": layer.packable(arrays["weights"])}
     wanted = layer.wanted(arrays)
     if language == "c":
-        found = twin.run(render(work, "c"), work, given, tmp_path)
+        found = twin.run(render(work, "c"), work, arrays, tmp_path)
         np.testing.assert_array_equal(found["output"], wanted)
     else:  # which may round filters as it likes
         webgpu.device()
-        found = webgpu.run(render(work, "wgsl"), work, given)
+        found = webgpu.run(render(work, "wgsl"), work, arrays)
         np.testing.assert_allclose(found["output"], wanted, rtol=0, atol=1e-5 * wanted.max())
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import typer
 
-from winogen.cli.convolution import read, shapes
+from winogen.cli.convolution import read, shapes, transposed_options
 from winogen.errors import InvalidValue
 
 # Options of layers that mean something there.
 _TAKEN = (
     "stride", "padding", "dilation", "groups", "layout", "activation", "algorithm", "padding_mode",
-    "tile", "points", "moduli", "order", "workspace_limit", "tolerance", "dtype",
+    "tile", "points", "moduli", "order", "workspace_limit", "tolerance", "dtype", "transposed",
+    "output_padding",
 )  # fmt: skip
 
 
@@ -39,10 +40,13 @@ def generate_device(output: Path, backend: str, name: str | None, asked: dict[st
             raise InvalidValue(f"{what}: got none; allowed: --input and --weight of a layer")
     if name is not None:
         check_name(name)
-    options = {key: asked[key] for key in _TAKEN if key in asked and key != "dtype"}
+    own = ("dtype", "transposed", "output_padding")
+    options = {key: asked[key] for key in _TAKEN if key in asked and key not in own}
+    transposed = bool(asked.get("transposed"))
+    more = transposed_options(transposed, asked.get("output_padding"), options)
     sizes, layout = shapes(asked["input"], asked["weight"], options)
     words = {"backend": backend, **asked, "name": name}
-    taken: dict[str, Any] = {**read(options), "layout": layout}
+    taken: dict[str, Any] = {**read(options), "layout": layout, "transposed": transposed, **more}
     if "dtype" in asked:
         taken["dtype"] = asked["dtype"]
     check_folder(output)

@@ -38,7 +38,7 @@ def tune(
     from winogen.errors import InvalidValue
     from winogen.opencl import wisdom
     from winogen.opencl.devices import DeviceInfo, context_of
-    from winogen.opencl.stores import in_plane
+    from winogen.opencl.phases import computed
     from winogen.progress import counting
     from winogen.tuning.chosen import chosen_layers
 
@@ -48,7 +48,7 @@ def tune(
     wisdom.check_writable(where)
     context = context_of()
     device = DeviceInfo.of(context.devices[0])
-    chosen = [one for one in chosen_layers(layers, only) if not one.transposed and one.rank < 3]
+    chosen = [one for one in chosen_layers(layers, only) if one.rank < 3]
     if not chosen:
         raise InvalidValue(
             f"layers: got {layers!r}, without any for devices; allowed: layers of 1 or 2 axes"
@@ -59,7 +59,7 @@ def tune(
     with counting("tuning") as step:
         for number, (one, layout) in enumerate(jobs):
             left = max(0.0, begin + limit - monotonic()) / (len(jobs) - number)
-            problem = in_plane(one.problem(layout))
+            problem = computed(one.posed(layout))
             found = _search(problem, context, left, lambda stage, name=one.name, at=number: step(
                 at, len(jobs), f"{name}: {stage}"
             ))  # fmt: skip

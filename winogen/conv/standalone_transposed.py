@@ -100,7 +100,9 @@ def standalone_transposed(
         reference=_reference(problem, calls, target),
     )
     about = _about(problem, spec, calls)
-    return writer.files(name or _name(problem), spec, fields, interface, about, command, transposed)
+    return writer.files(
+        name or name_of(problem), spec, fields, interface, about, command, transposed
+    )
 
 
 def _reference(problem: TransposedProblem, calls: list[_PartCall], target: Target) -> Reference:
@@ -243,7 +245,8 @@ def _place(taps: tuple[int, ...], kernel: tuple[int, ...]) -> int:
     return place
 
 
-def _name(problem: TransposedProblem) -> str:
+def name_of(problem: TransposedProblem) -> str:
+    """Return what files of a layer are called unless somebody says otherwise."""
     sample = problem.layer.sample
     kernel, size = ("x".join(map(str, one)) for one in (sample.kernel, problem.size))
     return f"conv_transpose_{size}_{sample.channels}_{sample.filters}_{kernel}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.opencl import running, wisdom
 from winogen.opencl.choice import ALGORITHMS, DeviceCandidate, choose
 from winogen.opencl.devices import DeviceInfo, context_of, platform
+from winogen.opencl.phases import computed
 from winogen.opencl.plan import DevicePlan
 from winogen.opencl.rates import rates_of
 from winogen.opencl.running import CompiledWork
@@ -44,16 +44,13 @@ class BoundLayer(NamedTuple):
     workspace: dict[str, Any]
 
 
-def request_in_plane(layer: Layer, asked: Options) -> Request:
-    """Return what is asked of a layer, of its plane: signals are rows."""
-    request = Request.from_options(layer, asked)
-    if layer.rank > 1:
-        return request
-    return replace(
-        request,
-        tile=(1, *request.tile) if request.tile else (),
-        points=(None, *request.points) if request.points else (),
-    )
+def check_rank(asked: Options, rank: int) -> None:
+    """Raise Unsupported for volumes."""
+    if asked.layout in arguments.LAYOUTS[3] or rank == 3:
+        raise Unsupported(
+            "layout: got a layer of 3 axes; allowed on devices: 1 or 2, and winogen.Conv3d and "
+            "winogen.ConvTranspose3d for volumes, on the CPU"
+        )
 
 
 class DeviceLayer(ABC):
@@ -62,21 +59,17 @@ class DeviceLayer(ABC):
     rank: ClassVar[int]
     _layer: Layer | TransposedLayer
     _request: Request
-    _weight: np.ndarray  # as kernels take it
+    _weight: np.ndarray
 
     def __init__(self, weight: Array, bias: Array | None, asked: Options, context: Any):
         """Check and keep all arguments; a subclass makes the rest of them."""
-        if asked.layout in arguments.LAYOUTS[3] or getattr(weight, "ndim", 0) == 5:
-            raise Unsupported(
-                "layout: got a layer of 3 axes; allowed on devices: 1 or 2, and winogen.Conv3d and "
-                "winogen.ConvTranspose3d for volumes, on the CPU"
-            )
+        check_rank(asked, getattr(weight, "ndim", 4) - 2)
         layout_of(asked, self.rank)
         arguments.choice("algorithm", asked.algorithm, ALGORITHMS)
         w, b = self._parameters(weight, bias, asked)
         self._weight_dtype = w.dtype
         self._make(w.shape, device_dtype("weight", w.dtype), asked)
-        self._weight = np.array(self._packable(flytes.computed_with(w)), order="C")
+        self._weight = np.array(flytes.computed_with(w), order="C")
         self._bias = None if b is None else np.array(flytes.computed_with(b), order="C")
         filters, kind = self._sample.filters, self._weight.dtype
         self._slopes = arguments.slopes(asked.activation, filters, kind)
@@ -89,17 +82,9 @@ class DeviceLayer(ABC):
     def _make(self, shape: tuple[int, ...], dtype: str, asked: Options) -> None:
         """Set the layer and the request, of weights of this shape."""
 
-    def _packable(self, weight: np.ndarray) -> np.ndarray:
-        """Return weights as the kernels that pack them read them."""
-        return weight
-
     @abstractmethod
     def _asked(self, dtype: str, shape: Any, output_size: Any) -> Asked:
         """Return what a call computes, with arrays of this type."""
-
-    @abstractmethod
-    def _computed(self, asked: Any) -> Problem:
-        """Return the problem of the kernels."""
 
     @property
     @abstractmethod
@@ -142,7 +127,7 @@ class DeviceLayer(ABC):
         sample = self._sample
         name = sample.dtype if dtype is None else arguments.choice("dtype", dtype, _DTYPES)
         asked = self._asked(self._type(arguments.dtype_named(name)), shape, output_size)
-        bound = self._bind(self._computed(asked))
+        bound = self._bind(computed(asked))
         return DevicePlan.of(asked, bound.problem, bound.ranked, bound.running, self.device)
 
     def __repr__(self) -> str:
@@ -218,7 +203,7 @@ class DeviceLayer(ABC):
 
     def _sewn(self, asked: Asked, given: dict[str, Any]) -> Problem:
         """The problem of the kernels, with what is added."""
-        problem = self._computed(asked)
+        problem = computed(asked)
         layer, terms = problem.layer, (given.get(name) for name in ("add", "add_after"))
         adds = (0 if term is None else layer.filters for term in terms)
         return problem.sewn(Seams(layer.channels, layer.filters, *adds))

@@ -32,7 +32,7 @@ from winogen.opencl.lets import Lets, chosen
 from winogen.opencl.maps import IndexView, ReadPlace
 from winogen.opencl.operations import YES
 from winogen.opencl.scheme import DirectPoint, Scheme, numbers, scheme
-from winogen.opencl.stores import output_view, stored
+from winogen.opencl.stores import output_view, stored, weight_array
 from winogen.opencl.windows import WindowSums
 
 GROUP = 64  # items of a work-group of kernels that move numbers
@@ -56,7 +56,7 @@ def direct_work(
     collector = Collector(device)
     plan = scheme(problem, numbers(point), collector)
     layer = problem.layer
-    weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
+    weights = weight_array(problem)
     packed = DeviceArray("packed", plan.taps.sizes, "float32", "packed")
     source = DeviceArray("input", problem.input_shape, layer.dtype, "input")
     output = DeviceArray("output", stored(problem).output_shape, layer.dtype, "output")

@@ -7,9 +7,9 @@ from typing import Any, SupportsIndex
 
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem
-from winogen.opencl.base import DeviceLayer, request_in_plane
+from winogen.opencl.base import DeviceLayer
+from winogen.opencl.phases import request_in_plane
 from winogen.opencl.plan import DevicePlan
-from winogen.opencl.stores import in_plane
 from winogen.typing import (
     Activation,
     Algorithm,
@@ -39,9 +39,6 @@ class DeviceConvolution(DeviceLayer):
     def _asked(self, dtype: str, shape: Any, output_size: Any) -> Problem:
         layer = self._layer
         return (layer if dtype == layer.dtype else replace(layer, dtype=dtype)).problem(shape)
-
-    def _computed(self, asked: Problem) -> Problem:
-        return in_plane(asked)
 
     @property
     def _sample(self) -> Layer:

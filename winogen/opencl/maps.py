@@ -42,6 +42,7 @@ from winogen.opencl.operations import (
     Operation,
     PadAxis,
     Reorder,
+    Reverse,
     Slide,
     Split,
     Transpose,
@@ -202,6 +203,10 @@ class IndexView:
     def reorder(self, axis: int, stride: Any) -> IndexView:
         """Return an axis read in steps; see `Reorder`."""
         return self if expr(stride) == YES else self._with(Reorder(axis, expr(stride)))
+
+    def reverse(self, axis: int) -> IndexView:
+        """Return an axis from its end to its beginning."""
+        return self._with(Reverse(axis))
 
     def vectors(self, lanes: Any) -> IndexView:
         """Return the last axis as vectors. Its numbers must be neighbours in memory."""

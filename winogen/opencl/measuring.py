@@ -13,6 +13,7 @@ from winogen.errors import CompileFailed, OutOfMemory
 from winogen.opencl import running, wisdom
 from winogen.opencl.choice import DeviceCandidate
 from winogen.opencl.devices import DeviceInfo, platform
+from winogen.opencl.stores import Interleaving, stored, weight_array
 
 # Largest errors of results, of the largest: what is beyond is wrong, not inaccurate.
 _WRONG = {"float32": 1e-2, "float16": 3e-2}
@@ -38,7 +39,7 @@ class DeviceMeasuring:
         random = np.random.default_rng(0)
         layer = problem.layer
         self._input = random.standard_normal(problem.input_shape).astype(layer.dtype)
-        self._weight = random.standard_normal(layer.weight_shape).astype(layer.dtype)
+        self._weight = random.standard_normal(weight_array(problem).shape).astype(layer.dtype)
         self._samples = sampled(problem, self._input, self._weight)
         self._known: dict[str, Any] = {}
         self._least = inf
@@ -61,7 +62,7 @@ class DeviceMeasuring:
         arrays = {one.name: one for one in compiled.work.arrays}
         buffers = compiled.pack(self._queue, self._weight) | compiled.workspace()
         buffers["input"] = self._kept(arrays["input"], self._input)
-        output = np.full(self.problem.output_shape, np.nan, self.problem.layer.dtype)
+        output = np.full(stored(self.problem).output_shape, np.nan, self.problem.layer.dtype)
         buffers["output"] = self._kept(arrays["output"], output)
         cl.enqueue_copy(self._queue, buffers["output"], output)
         self._queue.finish()
@@ -93,32 +94,46 @@ def sampled(
     problem: Problem, input: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return some outputs by their definition in float64: where they lie, and what they are."""
-    layer = problem.layer
-    count = int(np.prod(problem.output_shape))
+    layer, target = problem.layer, stored(problem)
+    count = int(np.prod(target.output_shape))
     places = np.unique(np.random.default_rng(1).integers(0, count, _LOOKED_AT))
-    size, (height, width) = plane_of(problem.size), plane_of(problem.output_size)
+    planar, sizes, (height, width) = layer.planar, plane_of(problem.size), target.output_size
     images = input.reshape(problem.batch, *(
-        (layer.channels, *size) if layer.planar else (*size, layer.channels)
+        (layer.channels, *sizes) if planar else (*sizes, layer.channels)
     )).astype(np.float64)  # fmt: skip
-    images = images if layer.planar else np.moveaxis(images, -1, 1)
-    taps = weight.reshape(layer.filters, -1, *(axis.kernel for axis in layer.plane))
-    channels, filters = taps.shape[1], layer.filters // layer.groups
-    modes = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    ends = [(axis.before, axis.after) for axis in layer.plane]
-    padded: Any = np.pad(
-        images, [(0, 0), (0, 0), *ends], mode=modes[layer.padding_mode]  # type: ignore[call-overload]
-    )  # fmt: skip
-    shape = (problem.batch, *(
-        (layer.filters, height, width) if layer.planar else (height, width, layer.filters)
-    ))  # fmt: skip
+    images = images if planar else np.moveaxis(images, -1, 1)
+    filters, channels = target.layer.filters, layer.channels // layer.groups
+    taps = weight.astype(np.float64)
+    if isinstance(problem.spread, Interleaving):  # its weights have the channels first
+        taps = np.moveaxis(taps.reshape(layer.groups, channels, -1, *taps.shape[2:]), 1, 2)
+    taps = taps.reshape(filters, channels, *taps.shape[-2:])
+    shape = (problem.batch, *((filters, height, width) if planar else (height, width, filters)))
     wanted = []
     for index in zip(*np.unravel_index(places, shape)):
-        image, filter, row, column = index if layer.planar else (index[0], *index[3:], *index[1:3])
-        first = filter // filters * channels
-        rows, columns = (
-            at * axis.stride + axis.dilation * np.arange(axis.kernel)
-            for at, axis in zip((row, column), layer.plane)
-        )
-        window = padded[image, first : first + channels][:, rows[:, None], columns]
-        wanted.append(np.sum(window * taps[filter].astype(np.float64)))
+        image, filter, *at = index if planar else (index[0], *index[3:], *index[1:3])
+        first = filter // (filters // layer.groups) * channels
+        (rows, high), (columns, wide) = (_seen(problem, axis, at[axis]) for axis in (0, 1))
+        window = images[image, first : first + channels][:, rows[:, None], columns]
+        wanted.append(np.sum(window * taps[filter][:, high[:, None], wide]))
     return places, np.array(wanted)
+
+
+def _seen(problem: Problem, axis: int, output: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which pixels an output sees along an axis, and by which taps."""
+    spread, size, along = problem.spread, problem.size[axis], problem.layer.plane[axis]
+    if isinstance(spread, Interleaving):
+        taps = np.arange(spread.taps[axis])
+        pixels, rest = np.divmod(
+            output + spread.before[axis] - spread.apart[axis] * taps, spread.step[axis]
+        )
+        inside = (rest == 0) & (pixels >= 0) & (pixels < size)
+        return pixels[inside], taps[inside]
+    taps = np.arange(along.kernel)
+    modes: Any = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    pixels = output * along.stride + along.dilation * taps - along.before
+    mode = modes.get(problem.layer.padding_mode)
+    if mode is None:
+        inside = (pixels >= 0) & (pixels < size)
+        return pixels[inside], taps[inside]
+    before, after = max(0, along.before), max(0, along.after)
+    return np.pad(np.arange(size), (before, after), mode)[pixels + before], taps

@@ -233,6 +233,22 @@ class Reorder(Operation):
 
 
 @dataclass(frozen=True)
+class Reverse(Operation):
+    """An axis from its end to its beginning: the taps of a transposed layer, as inputs see them."""
+
+    axis: int
+
+    def lengths(self, of: Lengths) -> Lengths:
+        return of
+
+    def back(self, of: Lengths, index: Indices, bounds: Bounds) -> tuple[Indices, Expr]:
+        return _put(index, self.axis, 1, of[self.axis] - 1 - index[self.axis]), YES
+
+    def unit(self, axis: int) -> tuple[int | None, Expr]:
+        return axis, (NO if axis == self.axis else YES)
+
+
+@dataclass(frozen=True)
 class Vectors(Operation):
     """The last axis as vectors of so many lanes, which are read at once."""
 

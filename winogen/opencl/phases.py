@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-import numpy as np
-
-from winogen.conv.phases import joined_weight
+from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams, plane_of
+from winogen.conv.request import Request
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
 from winogen.opencl.stores import Interleaving, in_plane
 from winogen.records import Axis
@@ -88,6 +87,24 @@ def with_phases(layer: TransposedLayer) -> Layer:
     return replace(layer.sample, filters=filters, axes=tuple(axes))
 
 
+def computed(asked: Problem | TransposedProblem) -> Problem:
+    """Return the problem of the kernels: of planes, and of all phases of a transposed layer."""
+    return in_plane(asked) if isinstance(asked, Problem) else phase_problem(asked)
+
+
+def request_in_plane(layer: Layer | TransposedLayer, asked: Options) -> Request:
+    """Return what is asked of a layer, of its plane: signals are rows."""
+    plain = layer if isinstance(layer, Layer) else with_phases(layer)
+    request = Request.from_options(plain, asked)
+    if plain.rank > 1:
+        return request
+    return replace(
+        request,
+        tile=(1, *request.tile) if request.tile else (),
+        points=(None, *request.points) if request.points else (),
+    )
+
+
 def phase_problem(asked: TransposedProblem) -> Problem:
     """Return the convolution of all phases of planes, which stores them where they lie."""
     layer, phases = asked.layer, phases_of(asked.layer)
@@ -97,31 +114,10 @@ def phase_problem(asked: TransposedProblem) -> Problem:
     pixels = tuple(one.pixels(outputs) for one, _, outputs in sizes)
     seams = Seams(joint.channels, joint.filters)
     problem = in_plane(Problem(joint, asked.batch, asked.size, pixels, seams, asked.batched))
-    if max(layer.stride) == 1:
-        return problem  # of one phase
     own = layer.sample.filters // layer.sample.groups
     high, wide = _in_plane(phases)
     crop, apart = (high.crop, wide.crop), (high.dilation, wide.dilation)
     step, whole = (high.stride, wide.stride), plane_of(asked.output_size)
-    spread = Interleaving(step, whole, own, own, crop, apart)
+    taps, before = (high.taps, wide.taps), (high.padding, wide.padding)
+    spread = Interleaving(step, whole, own, own, crop, apart, taps, before)
     return replace(problem, spread=spread)
-
-
-def weight_of_phases(layer: TransposedLayer, weight: np.ndarray) -> np.ndarray:
-    """Return the filters of all phases, of weights (M, C/groups, KH, KW) or (M, C/groups, KW):
-    group by group, those of a phase of rows and one of columns together.
-    """
-    phases, groups = _in_plane(phases_of(layer)), layer.sample.groups
-    weight = weight.reshape(*weight.shape[:2], *plane_of(weight.shape[2:]))
-    seen = joined_weight(weight, [one.count for one in phases], groups)
-    _, channels, *taps = seen.shape
-    if max(one.between for one in phases) == 1:
-        return seen
-    high, wide = phases
-    own = weight.shape[0] // groups
-    made = np.zeros(
-        (groups, high.count, high.between, wide.count, wide.between, own, channels, *taps),
-        weight.dtype,
-    )
-    made[:, :, 0, :, 0] = seen.reshape(groups, high.count, wide.count, own, channels, *taps)
-    return made.reshape(-1, channels, *taps)

@@ -41,7 +41,7 @@ class CompiledWork:
         return max(1, int(kernel.get_work_group_info(name, of)))
 
     def pack(self, queue: Any, weights: np.ndarray) -> dict[str, Any]:
-        """Return the buffers of packed weights by name, of weights (M, C/groups, KH, KW)."""
+        """Return the buffers of packed weights by name, of weights as the layer has them."""
         arrays = dict.fromkeys(a for k in self.work.pack for a in k.parameters)
         buffers = {
             one.name: upload(self.context, one, weights)

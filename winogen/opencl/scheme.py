@@ -22,7 +22,14 @@ from winogen.errors import Unsupported
 from winogen.opencl.conditions import at_most
 from winogen.opencl.constraints import Collector
 from winogen.opencl.maps import IndexView, Zip
-from winogen.opencl.stores import Interleaving, image_view, output_view, stored
+from winogen.opencl.stores import (
+    Interleaving,
+    image_view,
+    output_view,
+    stored,
+    weight_array,
+    weight_view,
+)
 from winogen.records import Axis
 
 
@@ -161,8 +168,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
     inputs = collector.called(inputs, 3, "window_groups").split(3, p["local_windows"])
     inputs = in_chunks(inputs, 6)
 
-    taps = IndexView.of("weights", layer.filters, *layer.weight_shape[1:2], *_kernel(problem))
-    taps = taps.split(0, group_filters).transpose(0, 1, 3, 4, 2)
+    taps = weight_view(problem).split(0, group_filters).transpose(0, 1, 3, 4, 2)
     taps = taps.pad(4, 0, image.lengths[4] - layer.channels // layer.groups)
     weights = taps.written("packed", 1)
     collector.buffer("packed", _numbers(taps), 1, 4)  # float32
@@ -194,6 +200,7 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
         (layer.groups * weights.lengths[1], tile_count, Number(problem.batch)),
         (p["local_chunks"], p["local_windows"]),
     )
+    collector.buffer("weights", Number(prod(weight_array(problem).shape)), 1, 4)
     for name, count in _given(problem).items():
         collector.buffer(name, Number(count), 1, itemsize)
     collector.all_fit()
@@ -211,11 +218,6 @@ def scheme(problem: Problem, parameters: Mapping[str, Expr], collector: Collecto
         windows=windows,
         chunks=chunks,
     )
-
-
-def _kernel(problem: Problem) -> tuple[int, int]:
-    height, width = problem.layer.plane
-    return height.kernel, width.kernel
 
 
 def _image(problem: Problem, p: Mapping[str, Expr]) -> IndexView:
@@ -269,11 +271,9 @@ def _numbers(view: IndexView) -> Expr:
 
 def _given(problem: Problem) -> dict[str, int]:
     """Numbers of the arrays that a call brings."""
-    layer = problem.layer
     count = prod(stored(problem).output_shape)
     given = {
         "input": prod(problem.input_shape),
-        "weights": prod(layer.weight_shape),
         "output": count,
         "add": count * problem.epilogue.add,
         "add_after": count * problem.epilogue.add_after,

@@ -27,6 +27,7 @@ from winogen.opencl.measuring import DeviceMeasuring
 from winogen.opencl.rates import rates_of
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
+from winogen.opencl.stores import stored
 from winogen.records import Epilogue
 from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
@@ -187,7 +188,7 @@ class DeviceSearch:
     def _front(self, every: list[DeviceCandidate]) -> list[DeviceCandidate]:
         """What is worth having by time, bytes and predicted error; the fastest first."""
         given = sum(self.problem.layer.itemsize * prod(shape) for shape in (
-            self.problem.input_shape, self.problem.output_shape
+            self.problem.input_shape, stored(self.problem).output_shape
         ))  # fmt: skip
         costs = [
             (one.seconds, float(given + one.workspace_bytes), predicted_error(self.problem, one))

@@ -1,8 +1,9 @@
-"""Where the outputs of a problem are stored: as they lie, or as phases of a transposed layer.
+"""Where outputs and weights lie: as kernels compute them, or as a transposed layer has them.
 
 A kernel computes pixels and filters of a convolution. With an `Interleaving` the filters of a group
 are those of every phase, one phase behind the other, and each phase has outputs so many apart. All
-of that is layout operations on the output, so that whichever kernel is the last stores to it.
+of that is layout operations on the output, so that whichever kernel is the last stores to it, and
+on the weights, so that the kernel that packs them reads those of the layer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 from math import gcd
 
 from winogen.codegen.devices.expressions import Expr
+from winogen.codegen.devices.statements import DeviceArray
 from winogen.conv.problem import Pair, Problem, Spread, plane_of
 from winogen.opencl.maps import IndexView
 
@@ -22,6 +24,8 @@ class Interleaving(Spread):
 
     # Along each axis, from the outputs of one phase that sees inputs to those of the next.
     apart: Pair = (1, 1)
+    taps: Pair = (1, 1)  # of the layer
+    before: Pair = (0, 0)  # its padding, before the first output
 
 
 def in_plane(problem: Problem) -> Problem:
@@ -69,6 +73,40 @@ def output_view(problem: Problem) -> IndexView:
     view = view.split(7, spread.lanes).transpose(0, 1, 4, 7, 2, 3, 5, 6, 8)
     for _ in range(5):
         view = view.join(3)
+    return view
+
+
+def weight_array(problem: Problem) -> DeviceArray:
+    """Return the weights of a call: (M, C/groups, KH, KW), or (C, M/groups, KH, KW)."""
+    layer, spread = problem.layer, problem.spread
+    shape = layer.weight_shape
+    if isinstance(spread, Interleaving):
+        shape = (layer.channels, spread.lanes, *spread.taps)
+    return DeviceArray("weights", shape, "float32", "weights")
+
+
+@lru_cache(maxsize=1024)
+def weight_view(problem: Problem) -> IndexView:
+    """Return the weights as filters, channels and taps of what the kernels compute.
+
+    Taps k, k + n, ... of an axis with n phases that see inputs are those of a phase, in reverse. Of
+    a phase that sees nothing, and beyond the last tap, there are zeros.
+    """
+    layer, spread = problem.layer, problem.spread
+    view = IndexView.of("weights", *weight_array(problem).shape)
+    if not isinstance(spread, Interleaving):
+        return view
+    view = view.split(0, layer.channels // layer.groups)
+    along = zip((4, 3), layer.plane[::-1], spread.step[::-1], spread.apart[::-1])
+    for axis, (at, one, step, apart) in enumerate(along):
+        between = gcd(step, apart)
+        phases, taps = step // between, spread.taps[1 - axis]
+        view = view.pad(at, 0, one.kernel * phases - taps).split(at, phases).reverse(at)
+        view = view.split(at + 1, 1).pad(at + 2, 0, between - 1)
+    # groups, channels, filters, (taps, phases, those that see nothing) of rows, of columns
+    view = view.transpose(0, 4, 5, 7, 8, 2, 1, 3, 6)
+    for _ in range(5):
+        view = view.join(0)
     return view
 
 

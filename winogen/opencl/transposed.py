@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-import numpy as np
-
 from winogen.conv.convolution import parameters
 from winogen.conv.options import Options
-from winogen.conv.phases import ordinary
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Layer
 from winogen.conv.transposed import filters_of
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
-from winogen.opencl.base import DeviceLayer, request_in_plane
-from winogen.opencl.phases import phase_problem, weight_of_phases, with_phases
+from winogen.opencl.base import DeviceLayer
+from winogen.opencl.phases import request_in_plane
 from winogen.opencl.plan import DevicePlan
 from winogen.typing import (
     Activation,
@@ -49,17 +46,11 @@ class DeviceTransposed(DeviceLayer):
 
     def _make(self, shape: tuple[int, ...], dtype: str, asked: Options) -> None:
         self._layer = TransposedLayer.of(shape, dtype, asked, self._more)
-        self._request = request_in_plane(with_phases(self._layer), asked)
-
-    def _packable(self, weight: np.ndarray) -> np.ndarray:
-        return weight_of_phases(self._layer, ordinary(weight, self._sample.groups))
+        self._request = request_in_plane(self._layer, asked)
 
     def _asked(self, dtype: str, shape: Any, output_size: Any) -> TransposedProblem:
         sample = replace(self._sample, dtype=dtype)
         return replace(self._layer, sample=sample).problem(shape, output_size)
-
-    def _computed(self, asked: TransposedProblem) -> Problem:
-        return phase_problem(asked)
 
     @property
     def _sample(self) -> Layer:

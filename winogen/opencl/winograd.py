@@ -7,7 +7,7 @@ the catalog and the planner that kernels for CPUs have, strides included.
 
 from __future__ import annotations
 
-from winogen.codegen.devices.expressions import Expr, Id, Load, Name, Number
+from winogen.codegen.devices.expressions import Id, Name, Number
 from winogen.codegen.devices.statements import (
     Assign,
     Declare,
@@ -23,8 +23,9 @@ from winogen.opencl.cuts import Buffers, Parameters, lanes_of
 from winogen.opencl.epilogue import DeviceEpilogue
 from winogen.opencl.filters import transformed
 from winogen.opencl.fused import convolve_tiles
+from winogen.opencl.indices import Bounds
 from winogen.opencl.product import multiply
-from winogen.opencl.stores import phase_filters, stored
+from winogen.opencl.stores import phase_filters, stored, weight_array, weight_view
 from winogen.opencl.tiles import TileGrid, both, index
 from winogen.opencl.transforming import (
     Gather,
@@ -99,7 +100,6 @@ def pack_filters(
     """
     layer = tiles.problem.layer
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
-    weights = DeviceArray("weights", layer.weight_shape, "float32", "weights")
     _, groups, across, along = packed.shape
     first, second, group = Id("global", 0), Id("global", 1), group_id(groups)
     filter, channel = (first, second) if filters_last else (second, first)
@@ -111,8 +111,9 @@ def pack_filters(
     taps_h, taps_w = layer.kernel
     k, q, a = Name("k"), Name("q"), Name("a")
     taps = Declare("taps", (taps_h, taps_w))
-    from_: Expr = index(weights.shape, group * filters + filter, channel, k, q)
-    read = (Assign(taps[k, q], Load(weights.name, from_)),)
+    bounds = Bounds({group: groups, filter: filters, channel: channels, k: taps_h, q: taps_w})
+    place = weight_view(tiles.problem).at(group * filters + filter, channel, k, q, bounds=bounds)
+    read = (Assign(taps[k, q], place.load),)
     columns, row, numbers = transformed(tiles.height, tiles.width, taps)
     width = tiles.width.products
     stores = [
@@ -130,7 +131,7 @@ def pack_filters(
     return DeviceKernel(
         "pack_filters",
         "Filters, transformed and rounded once.",
-        (weights,),
+        (weight_array(tiles.problem),),
         (packed,),
         (*counts, groups),
         (*size, 1),

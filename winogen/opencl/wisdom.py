@@ -34,6 +34,7 @@ from winogen.opencl.cuts import Parameters
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.scheme import PARAMETERS, DirectPoint
 from winogen.opencl.space import DirectSpace as Space
+from winogen.opencl.stores import Interleaving
 from winogen.records import Points
 from winogen.toolchain import lines
 
@@ -56,6 +57,8 @@ def layer_of(problem: Problem) -> Record:
     """Return what a line says of the layer that it is for."""
     record = wisdom.layer_of(problem, None)
     del record["tolerance"]
+    if isinstance(problem.spread, Interleaving):
+        record["apart"] = list(problem.spread.apart)
     return record
 
 

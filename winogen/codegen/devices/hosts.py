@@ -129,14 +129,16 @@ def host_files(
     *,
     about: Sequence[str],
     command: str,
+    shapes: Mapping[str, tuple[int, ...]],
     numbers: Mapping[str, bytes],
     limit: float,
 ) -> dict[str, str | bytes]:
     """Return the files of a layer on a device by name.
 
-    ``about``: lines that say what it computes. ``numbers``: those of the self-test, as they lie in
-    memory: of what is given once (weights, bias, slopes), of what a call reads, and of its
-    output. ``limit``: how far from that, measured by its largest number, an output may be.
+    ``about``: lines that say what it computes. ``shapes``: of arrays by their roles, as callers
+    know them; kernels of signals have planes of one row. ``numbers``: those of the self-test, as
+    they lie in memory: of what is given once (weights, bias, slopes), of what a call reads, and of
+    its output. ``limit``: how far from that, measured by its largest number, an output may be.
     Raises InvalidValue for a name that the programs have already.
     """
     if name in {*_TAKEN, *keyword.kwlist, *(one.name for one in work.arrays)}:
@@ -150,7 +152,10 @@ def host_files(
             pack=tuple(_renamed(one, name) for one in work.pack),
             kernels=tuple(_renamed(one, name) for one in work.kernels),
         )
-    buffers = {one.name: _buffer(one, backend, binding) for binding, one in enumerate(work.arrays)}
+    buffers = {
+        one.name: _buffer(replace(one, shape=shapes.get(one.role, one.shape)), backend, binding)
+        for binding, one in enumerate(work.arrays)
+    }
     by_role = {one.role: one for one in buffers.values() if one.role in (*_GIVEN, *_CALLED)}
     given = [by_role[role] for role in _GIVEN if role in by_role]
     called = [by_role[role] for role in _CALLED if role in by_role]
