@@ -42,21 +42,38 @@ def test_what_is_found_is_kept_and_printed(winogen, words, monkeypatch, tmp_path
     assert "workspace bytes" in table.stdout and "kept in" in table.stdout
 
 
-def test_signals_run_what_was_tuned(winogen, words, monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["Conv1d", "ConvTranspose1d", "ConvTranspose2d"])
+def test_all_kinds_run_what_was_tuned(name, winogen, words, monkeypatch, tmp_path):
     pytest.importorskip("pyopencl", reason="no pyopencl: pip install 'winogen[opencl]'")
-    from winogen.opencl import Conv1d, wisdom
+    import winogen.opencl as on_devices
+    from winogen.opencl import wisdom
     from winogen.opencl.devices import devices
 
     if not devices():
         pytest.skip("no OpenCL device: apt-get install pocl-opencl-icd")
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
-    signal = [{"name": "signal", "input": [1, 4, 20], "weight": [4, 4, 3]}]
-    (tmp_path / "layers.json").write_text(json.dumps(signal))
+    size, taps = ((20,), (3,)) if name.endswith("1d") else ((6, 5), (3, 3))
+    layer = {"name": "one", "input": [1, 4, *size], "weight": [4, 4, *taps]}
+    stride = {"stride": 2} if "Transpose" in name else {}
+    layer |= {**stride, "transposed": True} if stride else {}
+    (tmp_path / "layers.json").write_text(json.dumps([layer]))
     result = winogen(*words, "--seconds", "0")
     assert result.exit_code == 0, result.output
     wisdom.forget()
-    layer = Conv1d(np.ones((4, 4, 3), np.float32), layout="NWC")
-    assert layer.plan((1, 20, 4)).measured
+    weight, layout = np.ones((4, 4, *taps), np.float32), "NWC" if name.endswith("1d") else "NHWC"
+    one = getattr(on_devices, name)(weight, layout=layout, **stride)
+    assert one.plan((1, *size, 4)).measured
+
+
+def test_volumes_are_refused(refused, words, tmp_path):
+    volume = [{"name": "volume", "input": [1, 4, 5, 5, 5], "weight": [4, 4, 3, 3, 3]}]
+    (tmp_path / "layers.json").write_text(json.dumps(volume))
+    pytest.importorskip("pyopencl", reason="no pyopencl: pip install 'winogen[opencl]'")
+    from winogen.opencl.devices import devices
+
+    if not devices():
+        pytest.skip("no OpenCL device: apt-get install pocl-opencl-icd")
+    assert "without any for devices; allowed: layers of 1 or 2 axes" in refused(*words)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conv.reference import convolve
-from opencl import devices, webgpu
+from opencl import devices, test_transposed, webgpu
 from opencl.test_cuda import ptx
 from typer.testing import CliRunner
 
@@ -28,6 +28,16 @@ LAYERS = {
     "float16": {**WINOGRAD, "layout": "NCHW", "dtype": "float16", "activation": "relu"},
     "direct float16": {"input": "1,4,8,8", "weight": "3,4,3,3", "algorithm": "direct",
                        "dtype": "float16"},
+    "transposed": {"input": "2,6,7,5", "weight": "6,4,4,6", "stride": "2", "padding": "1,2",
+                   "groups": "2", "activation": "prelu", "layout": "NHWC", "algorithm": "mcmr",
+                   "transposed": None},
+    "transposed direct": {"input": "1,3,6,7", "weight": "3,5,3,2", "stride": "2,4",
+                          "dilation": "2,3", "padding": "2,0", "output_padding": "1",
+                          "transposed": None, "dtype": "float16"},
+    "signal": {"input": "2,5,40", "weight": "6,5,4", "padding": "2", "layout": "NWC",
+               "activation": "silu", "algorithm": "mcmr"},
+    "transposed signal": {"input": "2,4,9", "weight": "4,3,5", "stride": "3", "groups": "2",
+                          "padding": "1", "transposed": None},
 }  # fmt: skip
 ONE, *OTHERS = LAYERS
 CASES = [ONE, *(pytest.param(one, marks=pytest.mark.thorough) for one in OTHERS)]
@@ -35,8 +45,9 @@ CASES = [ONE, *(pytest.param(one, marks=pytest.mark.thorough) for one in OTHERS)
 
 def generate(folder, backend, options):
     """Run the command; return what it says."""
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    words = [word.replace("_", "-") if word.startswith("--") else word for word in words]
+    words = []
+    for key, value in options.items():
+        words += [f"--{key.replace('_', '-')}", *([] if value is None else [value])]
     called = () if "name" in options else ("--name", "net")
     command = ["generate", "--backend", backend, *words, *called, "-o", str(folder)]
     return CliRunner().invoke(app, command)
@@ -109,7 +120,7 @@ def test_oclgrind_finds_nothing(compiled):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("layer", ["winograd", "direct"])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_cuda_runs(layer, tmp_path):
     made(tmp_path, "cuda", layer)
     if not shutil.which("g++"):
@@ -131,7 +142,7 @@ def test_cuda_runs(layer, tmp_path):
     assert done.returncode == 0 and done.stdout.endswith("allowed: right\n"), done
 
 
-@pytest.mark.parametrize("layer", ["winograd", "direct"])
+@pytest.mark.parametrize("layer", ["winograd", "direct", "transposed", "transposed signal"])
 def test_the_compiler_takes_cuda(layer, tmp_path):
     made(tmp_path, "cuda", layer)
     kernels, _, host = (tmp_path / "net.cu").read_text().partition("// ---- the program")
@@ -191,7 +202,28 @@ def test_the_reference_is_a_convolution(options):
     problem = layer.problem(shape)
     arrays = numbers_of(problem, {"input": shape, "weights": layer.weight_shape, "bias": (6,)})
     want = convolve(arrays["input"], arrays["weights"], arrays["bias"], **options)
-    np.testing.assert_allclose(reference(problem, arrays), want, rtol=1e-12, atol=1e-12)
+    found = reference(problem, problem.epilogue, arrays)
+    np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", test_transposed.LAYERS)
+def test_the_reference_of_a_transposed_layer(name):
+    case = test_transposed.LAYERS[name]
+    arrays, problem = case.arrays(1), case.problem
+    found = reference(case.asked, problem.epilogue, arrays)
+    np.testing.assert_array_equal(found, case.wanted(arrays))
+
+
+def test_files_say_shapes_as_the_layer_has_them():
+    for options in ({}, {"transposed": True, "stride": 2, "output_padding": 1}):
+        files = standalone((1, 4, 30), (4, 2, 5), backend="cuda", name="net", groups=2, **options)
+        page = files["README.md"]
+        assert "| `input` | 1 x 4 x 30 | float32 | read by a call |" in page
+        assert "| `weights` | 4 x 2 x 5 | float32 | given once |" in page
+        size = "1 x 4 x 64" if options else "1 x 4 x 26"
+        assert f"| `output` | {size} | float32 | written by a call |" in page
+        assert ("1D transposed convolution" in page) == bool(options)
+        assert ("output padding 1" in page) == bool(options)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +235,11 @@ def test_the_reference_is_a_convolution(options):
         ({"name": "a-b"}, "name: got 'a-b'; allowed: a C identifier"),
         ({"dtype": "float64"}, 'dtype: got \'float64\'; allowed: "float32", "float16"'),
         ({"algorithm": "planes"}, "algorithm: got 'planes'; allowed:"),
+        ({"output_padding": "1"}, "output_padding: got '1'; allowed: only with --transposed"),
+        (
+            {"input": "1,3,4,5,6", "weight": "4,3,3,3,3", "layout": "NCDHW", "groups": "1"},
+            "layout: got a layer of 3 axes; allowed on devices: 1 or 2, and winogen.Conv3d",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(words, says, tmp_path):

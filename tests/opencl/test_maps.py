@@ -50,6 +50,10 @@ OPERATIONS = {
         lambda v: v.pad(0, 1, 2).pad(1, 0, 3),
         lambda a: np.pad(a, ((1, 2), (0, 3), (0, 0))),
     ),
+    "reverse": (
+        lambda v: v.pad(1, 0, 2).reverse(1).reverse(2),
+        lambda a: np.pad(a, ((0, 0), (0, 2), (0, 0)))[:, ::-1, ::-1],
+    ),
     "reflect": (
         lambda v: v.pad(0, 3, 2, "reflect"),
         lambda a: np.pad(a, ((3, 2), (0, 0), (0, 0)), "reflect"),

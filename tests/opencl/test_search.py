@@ -8,14 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 from conv import reference
-from opencl import devices
+from opencl import devices, test_transposed
 
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
-from winogen.opencl import Conv2d, search, wisdom
+from winogen.opencl import Conv2d, ConvTranspose2d, search, wisdom
 from winogen.opencl.choice import choose, direct_candidate, tiled
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.measuring import DeviceMeasuring, sampled
+from winogen.opencl.phases import phase_problem
 from winogen.opencl.rates import told
 from winogen.opencl.search import DeviceSearch, results_at
 from winogen.opencl.space import DirectSpace
@@ -170,6 +171,16 @@ def test_results_are_compared_with_the_definition():
         np.testing.assert_allclose(wanted, whole.reshape(-1)[places], rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", test_transposed.LAYERS)
+def test_so_are_those_of_transposed_layers(name):
+    case = test_transposed.LAYERS[name]
+    arrays = {k: v for k, v in case.arrays(2).items() if k in ("input", "weights")}
+    places, wanted = sampled(case.problem, *arrays.values())
+    plain = case.wanted({**arrays, "bias": np.zeros(1)}, None)
+    assert len(places) > min(100, plain.size // 2)
+    np.testing.assert_array_equal(wanted, plain.reshape(-1)[places])
+
+
 def task_of(candidate, repeats=2):
     encoded = {k: v for k, v in wisdom.encoded(candidate).items() if k != "seconds"}
     return {"candidate": encoded, "repeats": repeats}
@@ -268,3 +279,20 @@ def test_a_tuned_layer_runs_what_was_measured():
     np.testing.assert_allclose(
         layer(x), reference.convolve(x, w, padding=ends, layout="NHWC"), atol=0.02
     )
+
+
+def test_a_tuned_transposed_layer():
+    case = test_transposed.LAYERS["of a generator"]
+    found = DeviceSearch(phase_problem(case.asked), devices.context())(0.0)
+    assert found.front and not found.wrong
+    device = DeviceInfo.of(devices.context().devices[0])
+    wisdom.add(phase_problem(case.asked), device, found.front, "2026-01-01")
+    arrays = case.arrays(3)
+    layer = ConvTranspose2d(arrays["weights"], arrays["bias"], activation="relu",
+                            context=devices.context(), **case.options)  # fmt: skip
+    assert layer.plan(case.shape).measured
+    np.testing.assert_allclose(layer(arrays["input"], add=arrays["add"]), case.wanted(arrays),
+                               atol=0.02)  # fmt: skip
+    # Another layer with the same phases is another layer.
+    other = phase_problem(replace(case, dilation=(3, 3), ends=((3, 3), (3, 3))).asked)
+    assert wisdom.layer_of(other) != wisdom.layer_of(case.problem)
