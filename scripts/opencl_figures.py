@@ -1,13 +1,15 @@
 """Bytes and times of convolution on devices beside what others do, as the source has them.
 
 python scripts/opencl_figures.py                        # bytes, by formula: no device is needed
+python scripts/opencl_figures.py --points               # counts all valid points: some minutes
 python scripts/opencl_figures.py --device [--seconds 60] [--layers 7,9] [--results FILE]
 
-The first prints what a point of the source's Table 4 takes, the largest layers of networks (its
-Fig. 2), and the nine layers of VGG-16 (its Fig. 5). With ``--device`` each of these layers is
-searched for so many seconds, and timed beside a kernel with an item for each output, beside im2col
-with a product of ours and, where the library is installed, with CLBlast's; and the choices by time
-and memory are listed (its Fig. 6).
+The first prints what a point of the source's Table 4 takes, and what runs here untuned, the
+largest layers of networks (its Fig. 2), and the nine layers of VGG-16 (its Fig. 5). With
+``--points`` see `opencl_points.py`. With ``--device`` each of these layers is searched for so many
+seconds, and timed beside a kernel with an item for each output, beside im2col with a product of
+ours and, where the library is installed, with CLBlast's; and the choices by time and memory are
+listed (its Fig. 6).
 
 The source: Mogers and others, "Automatic generation of specialized direct convolutions for mobile
 GPUs", GPGPU 2020.
@@ -26,12 +28,15 @@ from typing import Any
 
 import numpy as np
 from opencl_baselines import Blast, blocks, im2col_work, matrix, naive_work
+from opencl_points import multiplications, show_points
 
 from winogen.codegen.devices.statements import DeviceWork
 from winogen.conv.problem import Problem
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.space import DirectSpace
+from winogen.opencl.usual import usual
 from winogen.tuning.layers import BenchLayer, load_layers
 
 NETS = (
@@ -72,7 +77,7 @@ def vgg() -> tuple[BenchLayer, ...]:
 
 def table_4() -> dict[str, int]:
     """Return bytes of the point of the source, and with no more rows of zeros than tiles need."""
-    layer = next(one for one in vgg() if one.input[1:] == (128, 112, 112))
+    layer = layer_7()
     fewer = DirectPoint(**{**TABLE_4.as_values(), "extra_height": 2, "extra_width": 2})
     partial = {
         name: next(a for a in direct_work(layer.problem("NHWC"), point, _ROOMY).arrays
@@ -80,6 +85,30 @@ def table_4() -> dict[str, int]:
         for name, point in (("as printed", TABLE_4), ("with ρ = 2", fewer))
     }  # fmt: skip
     return {name: array.nbytes for name, array in partial.items()}
+
+
+def layer_7() -> BenchLayer:
+    """Return what the source calls layer 7 of VGG-16."""
+    return next(one for one in vgg() if one.input[1:] == (128, 112, 112))
+
+
+def workspaces() -> dict[str, tuple[DirectPoint, int, int]]:
+    """Return points of layer 7, what their workspace takes, and how often they multiply.
+
+    These are the source's, and the first of those that are tried where nothing was measured: of
+    whole windows, and of windows in chunks.
+    """
+    space = DirectSpace(layer_7().problem("NHWC"), _ROOMY)
+    usually = usual(space, 16)
+    points = {
+        "of the source": TABLE_4,
+        "whole windows": usually[0],
+        "in chunks": next(one for one in usually if one.chunk < usually[0].chunk),
+    }
+    return {
+        name: (one, space.workspace_of(one), multiplications(space, one))
+        for name, one in points.items()
+    }
 
 
 def largest_layers() -> Iterator[tuple[str, BenchLayer]]:
@@ -95,6 +124,9 @@ def show_bytes() -> None:
     )
     for name, count in table_4().items():
         print(f"  {name:<12} {count:>12,} bytes")
+    print("\nThe workspace of that layer, and its multiplications")
+    for name, (point, size, work) in workspaces().items():
+        print(f"  {name:<14} {size:>12,} bytes {work:>15,}  {point}")
     print("\nThe largest layers of networks (Fig. 2), in MB")
     print(f"  {'net':<14} {'layer':<40} {'direct':>8} {'im2col':>8} {'ratio':>6}")
     for net, layer in largest_layers():
@@ -234,16 +266,20 @@ def main() -> None:
     """Print the figures that are asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", action="store_true", help="also measure on the first device")
+    parser.add_argument("--points", action="store_true", help="count the points of all layers")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the search of a layer")
     parser.add_argument("--layers", help="numbers of layers of VGG-16, from 1; default: all")
     parser.add_argument("--results", type=Path, help="write the times here, as JSON")
     options = parser.parse_args()
-    if not options.device:
-        show_bytes()
-        return
     layers = list(vgg())
     if options.layers:
         layers = [layers[int(number) - 1] for number in options.layers.split(",")]
+    if options.points:
+        show_points(layers, layer_7(), _ROOMY)
+        return
+    if not options.device:
+        show_bytes()
+        return
     document = measure(layers, options.seconds)
     if options.results:
         options.results.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

@@ -14,6 +14,7 @@ from opencl import devices
 from winogen.codegen.devices.render import render
 from winogen.conv.problem import Layer
 from winogen.opencl.devices import DeviceInfo
+from winogen.opencl.space import DirectSpace
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,9 +34,29 @@ def test_bytes_are_those_of_the_source(scripts, capsys):
     largest = dict(figures.largest_layers())
     assert largest["vgg16"].input == (1, 64, 224, 224)
     assert figures.im2col_bytes(largest["vgg16"]) == 4 * (2 * 64 * 224**2 + 64 * 576 + 576 * 224**2)
+    found = figures.workspaces()
+    (_, size, work), *others = found.values()
+    assert size == 77_714_432 and [one[1] for one in others] == [0, 51_380_224]
+    assert {one[2] for one in others} == {figures.layer_7().problem().direct_multiplications}
+    assert work > others[0][2]
     figures.show_bytes()
     printed = capsys.readouterr().out
     assert "61,968,384 bytes" in printed and "3.26" in printed
+
+
+def test_points_are_counted_and_checked(scripts, monkeypatch, capsys):
+    points = scripts("opencl_points")
+    monkeypatch.setattr(points, "_DRAWS", 200)
+    monkeypatch.setattr(points, "_BUILT", 20)
+    small = scripts("winogen.tuning.layers").BenchLayer.from_dict(
+        {"name": "small", "input": [1, 4, 5, 4], "weight": [2, 4, 3, 3]}
+    )
+    points.show_points([small], small, DeviceInfo())
+    printed = capsys.readouterr().out
+    assert "680 of 13,824 combinations are valid; the draws are these" in printed
+    assert "small: 0 of 200 draws are invalid" in printed and "0 of 20 take other" in printed
+    count = DirectSpace(small.problem("NHWC"), DeviceInfo()).first.count()
+    assert f" {count:,} " in printed
 
 
 CASES = [

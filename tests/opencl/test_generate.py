@@ -33,7 +33,7 @@ LAYERS = {
                    "transposed": None},
     "transposed direct": {"input": "1,3,6,7", "weight": "3,5,3,2", "stride": "2,4",
                           "dilation": "2,3", "padding": "2,0", "output_padding": "1",
-                          "transposed": None, "dtype": "float16"},
+                          "transposed": None},
     "signal": {"input": "2,5,40", "weight": "6,5,4", "padding": "2", "layout": "NWC",
                "activation": "silu", "algorithm": "mcmr"},
     "transposed signal": {"input": "2,4,9", "weight": "4,3,5", "stride": "3", "groups": "2",
@@ -120,7 +120,7 @@ def test_oclgrind_finds_nothing(compiled):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", [one for one in LAYERS if "float16" not in one])
 def test_cuda_runs(layer, tmp_path):
     made(tmp_path, "cuda", layer)
     if not shutil.which("g++"):

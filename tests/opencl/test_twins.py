@@ -47,7 +47,11 @@ def works(name, algorithm):
     ranked = choose(problem, Request.from_options(layer, asked), device, told(device))
     shapes = {"input": shape, "weights": weights, "bias": (weights[0],)}
     given = numbers_of(problem, shapes)
-    return [one.work(problem, device, True) for one in ranked], given, reference(problem, given)
+    return (
+        [one.work(problem, device, True) for one in ranked],
+        given,
+        reference(problem, problem.epilogue, given),
+    )
 
 
 FIRST = [("planes", "mcmr"), ("float16", "mcmr"), ("float16", "direct")]
@@ -100,4 +104,4 @@ def test_float16_arithmetic_is_exact_on_small_integers(algorithm, layout, tmp_pa
         work = mcmr_work(problem, (two, two), Parameters(4, 4, 4, (2, 2)), bias=True)
     work = replace(work, arithmetic="float16")
     found = twin.run(render(work, "c"), work, given, tmp_path)["output"]
-    np.testing.assert_array_equal(found, reference(problem, given))
+    np.testing.assert_array_equal(found, reference(problem, problem.epilogue, given))

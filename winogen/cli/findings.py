@@ -18,7 +18,7 @@ from winogen.errors import CompilerNotFound, InvalidValue
 # What it means for winogen, and the mark before the line.
 STATES = {"ok": " ", "absent": "-", "lacks": "!", "wrong": "X"}
 # Extras that only people who change winogen need.
-_DEVELOPERS = ("test", "torch-test", "hardware-test", "ggml", "dev")
+_DEVELOPERS = ("test", "torch-test", "hardware-test", "devices-test", "ggml", "dev")
 _VARIABLES = re.compile(r"WINOGEN_|CC$|OMP_|GOMP_|KMP_|MKL_NUM|OPENBLAS_NUM|ZIG_|XDG_CACHE_HOME$")
 _CORRECT = "correct the variable, or unset it"
 _ROOM = 200 << 20  # bytes on the disk: kernels of a net and what a build takes

@@ -76,14 +76,17 @@ class KernelDemand:
     def seconds(self, device: DeviceInfo, rates: DeviceRates) -> float:
         """Return how long it takes: to compute or to move bytes, whichever is longer.
 
-        What fits into the device's cache is there already.
+        What fits into the device's cache is there already. A work-item computes no more than a
+        vector in a clock, so few that do much leave lanes of a wide compute unit idle.
         """
         # Groups run on compute units, as many at a time.
         units = device.compute_units
         idle = -(-self.groups // units) * units / self.groups
         idle *= round_up(self.items, rates.wave) / self.items
         moving = self.bytes / rates.bytes if self.footprint > device.cache_bytes else 0.0
-        return rates.launch + max(self.operations * idle / rates.operations, moving)
+        each = self.operations / (self.groups * self.items)
+        alone = each / device.item_operations if device.item_operations else 0.0
+        return rates.launch + max(self.operations * idle / rates.operations, alone, moving)
 
 
 def demands(work: DeviceWork, device: DeviceInfo) -> list[KernelDemand]:

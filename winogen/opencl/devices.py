@@ -68,6 +68,16 @@ class DeviceInfo:
         )
 
     @property
+    def wave(self) -> int:
+        """Work-items that a compute unit runs as one: of graphics processors what is usual."""
+        return 32 if self.kind == "gpu" else 1
+
+    @property
+    def item_operations(self) -> float:
+        """Numbers that one work-item computes in a second; 0 where the driver tells no clock."""
+        return 1e6 * self.megahertz * max(1, self.vector)
+
+    @property
     def key(self) -> str:
         """What measurements on it are kept by: its name and its driver's version."""
         return f"{self.name}; {self.driver}"

@@ -50,10 +50,8 @@ def rates_of(context: Any) -> DeviceRates:
 
 def told(device: DeviceInfo) -> DeviceRates:
     """Return what follows from what the driver tells."""
-    operations = 1e6 * device.compute_units * device.megahertz * max(device.vector, 1)
-    return DeviceRates(
-        operations, 4 * operations / _PER_NUMBER, 1e-5, 32 if device.kind == "gpu" else 1
-    )
+    operations = device.compute_units * device.wave * device.item_operations
+    return DeviceRates(operations, 4 * operations / _PER_NUMBER, 1e-5, device.wave)
 
 
 _found: dict[str, DeviceRates] = {}

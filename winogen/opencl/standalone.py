@@ -38,7 +38,7 @@ DEVICES = {
     "opencl": DeviceInfo("any device of OpenCL", compute_units=16),
     "cuda": DeviceInfo(
         "any device of CUDA", group=1024, items=(1024, 1024, 64), local_bytes=49152, vector=1,
-        compute_units=2560, megahertz=1500, largest_buffer=1 << 31, memory_bytes=1 << 32,
+        compute_units=80, megahertz=1500, largest_buffer=1 << 31, memory_bytes=1 << 32,
     ),
     "wgsl": DeviceInfo(
         "any device of WebGPU", local_bytes=16384, lanes=4, compute_units=16,

@@ -79,7 +79,7 @@ def output_view(problem: Problem) -> IndexView:
 def weight_array(problem: Problem) -> DeviceArray:
     """Return the weights of a call: (M, C/groups, KH, KW), or (C, M/groups, KH, KW)."""
     layer, spread = problem.layer, problem.spread
-    shape = layer.weight_shape
+    shape = (*layer.weight_shape[:2], *(axis.kernel for axis in layer.plane))
     if isinstance(spread, Interleaving):
         shape = (layer.channels, spread.lanes, *spread.taps)
     return DeviceArray("weights", shape, "float32", "weights")

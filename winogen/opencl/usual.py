@@ -87,12 +87,11 @@ def _tile(problem: Problem, device: DeviceInfo, windows: int) -> tuple[int, int,
     Those that leave least idle: outputs that nobody wants, and items of a wave without work.
     """
     outputs = plane_of(problem.output_size)
-    wave = 32 if device.kind == "gpu" else 1
 
     def cost(items: tuple[int, int]) -> tuple[float, int]:
         high, wide = items
         computed = round_up(outputs[0], high) * round_up(outputs[1], wide * windows)
-        return computed * round_up(high * wide, wave) / (high * wide), -high * wide
+        return computed * round_up(high * wide, device.wave) / (high * wide), -high * wide
 
     sizes = [1, 2, 4, 8, 16, 32]
     high, wide = min(
