@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from winogen.conv.epilogue import finished
-from winogen.conv.problem import Problem
+from winogen.conv.phases import ordinary
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.transposed_problem import TransposedProblem
-from winogen.records import Epilogue
+from winogen.records import Axis, Epilogue
 
 _MODES: dict[str, Any] = {
     "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap",
@@ -41,66 +43,54 @@ def reference(
 
     ``arrays``: input, weights and, as far as there are any, bias, slopes, add and add_after.
     """
-    planar = str(asked.shapes["layout"]).startswith("NC")
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    layer = asked.layer if isinstance(asked, Problem) else asked.layer.sample
 
     def planes(array: np.ndarray) -> np.ndarray:
-        return array if planar else np.moveaxis(array, -1, 1)
+        return array if layer.planar else np.moveaxis(array, -1, 1)
 
-    given = planes(wide["input"]), wide["weights"]
-    sums = _sums(asked, *given) if isinstance(asked, Problem) else _scattered(asked, *given)
-    output = np.empty_like(sums)
-    add, after = (planes(wide[one]) if one in wide else None for one in ("add", "add_after"))
-    store = finished(epilogue, wide.get("bias"), wide.get("slopes"), add, after, output)
-    for image, own in enumerate(sums):
-        store(own, image, slice(0, len(own)), tuple(slice(0, n) for n in own.shape[1:]))
-    return output if planar else np.moveaxis(output, 1, -1)
-
-
-def _sums(problem: Problem, input: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The sums of a convolution, channels first."""
-    layer, groups = problem.layer, problem.layer.groups
+    x, weights = planes(wide["input"]), wide["weights"]
+    if isinstance(asked, TransposedProblem):
+        x, weights, layer = _as_ordinary(asked, x, weights)
     ends = [(axis.before, axis.after) for axis in layer.axes]
-    padded = np.pad(input, [(0, 0), (0, 0), *ends], _MODES[layer.padding_mode])
-    filters, channels = layer.filters // groups, layer.channels // groups
-    sums = np.zeros((problem.batch, layer.filters, *problem.output_size))
+    padded = np.pad(x, [(0, 0), (0, 0), *ends], _MODES[layer.padding_mode])
+    filters, channels = layer.filters // layer.groups, layer.channels // layer.groups
+    sums = np.zeros((asked.batch, layer.filters, *asked.output_size))
     for taps in product(*map(range, layer.kernel)):
         places = tuple(
             slice(first, first + axis.stride * (count - 1) + 1, axis.stride)
-            for tap, axis, count in zip(taps, layer.axes, problem.output_size, strict=True)
+            for tap, axis, count in zip(taps, layer.axes, asked.output_size, strict=True)
             for first in (tap * axis.dilation,)
         )
-        for group in range(groups):
+        for group in range(layer.groups):
             into = slice(group * filters, (group + 1) * filters)
             seen = slice(group * channels, (group + 1) * channels)
             inputs: np.ndarray = padded[(slice(None), seen, *places)]
             factors: np.ndarray = weights[(into, slice(None), *taps)]  # type: ignore[arg-type]
             sums[:, into] += np.einsum("mc,nc...->nm...", factors, inputs)
-    return sums
+    output = np.empty_like(sums)
+    add, after = (planes(wide[one]) if one in wide else None for one in ("add", "add_after"))
+    store = finished(epilogue, wide.get("bias"), wide.get("slopes"), add, after, output)
+    for image, own in enumerate(sums):
+        store(own, image, slice(0, layer.filters), tuple(slice(0, n) for n in asked.output_size))
+    return output if layer.planar else np.moveaxis(output, 1, -1)
 
 
-def _scattered(problem: TransposedProblem, input: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The sums of a transposed layer: by each tap every input is added to an output."""
-    layer, groups = problem.layer, problem.layer.sample.groups
-    channels, filters = input.shape[1] // groups, weights.shape[1]
-    befores = [before for before, _ in layer.ends]
-    along = [*zip(layer.stride, layer.dilation, layer.sample.kernel, befores)]
-    # As far as any tap reaches, and any output.
-    size = [
-        max(s * (n - 1) + d * (k - 1) + 1, before + count)
-        for (s, d, k, before), n, count in zip(along, problem.size, problem.output_size)
-    ]
-    sums = np.zeros((problem.batch, groups * filters, *size))
-    for taps in product(*map(range, layer.sample.kernel)):
-        places = tuple(
-            slice(d * tap, d * tap + s * (n - 1) + 1, s)
-            for tap, (s, d, _, _), n in zip(taps, along, problem.size)
-        )
-        for group in range(groups):
-            into = slice(group * filters, (group + 1) * filters)
-            seen = slice(group * channels, (group + 1) * channels)
-            factors: np.ndarray = weights[(seen, slice(None), *taps)]  # type: ignore[arg-type]
-            added = np.einsum("cm,nc...->nm...", factors, input[:, seen])
-            sums[(slice(None), into, *places)] += added
-    kept: Any = tuple(slice(b, b + n) for b, n in zip(befores, problem.output_size))
-    return sums[(slice(None), slice(None), *kept)]
+def _as_ordinary(
+    asked: TransposedProblem, input: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Layer]:
+    """A transposed layer as its definition has it: taps in reverse, on inputs amid zeros."""
+    layer, sample = asked.layer, asked.layer.sample
+    at, cut, whole = [slice(None)] * 2, [slice(None)] * 2, [*input.shape[:2]]
+    along = zip(layer.stride, layer.dilation, sample.kernel, layer.ends, asked.size)
+    for (s, d, k, (before, _), size), outputs in zip(along, asked.output_size):
+        reach = d * (k - 1)
+        last = before + outputs + reach  # that an output sees
+        at.append(slice(reach, reach + s * size, s))
+        cut.append(slice(before, last))
+        whole.append(max(reach + s * (size - 1) + 1, last))
+    stuffed = np.zeros(whole)
+    stuffed[tuple(at)] = input
+    axes = tuple(Axis(k, 1, d) for k, d in zip(sample.kernel, layer.dilation))
+    flipped = np.flip(ordinary(weights, sample.groups), tuple(range(2, weights.ndim)))
+    return stuffed[tuple(cut)], flipped, replace(sample, axes=axes)

@@ -152,10 +152,8 @@ def host_files(
             pack=tuple(_renamed(one, name) for one in work.pack),
             kernels=tuple(_renamed(one, name) for one in work.kernels),
         )
-    buffers = {
-        one.name: _buffer(replace(one, shape=shapes.get(one.role, one.shape)), backend, binding)
-        for binding, one in enumerate(work.arrays)
-    }
+    arrays = (replace(one, shape=shapes.get(one.role, one.shape)) for one in work.arrays)
+    buffers = {one.name: _buffer(one, backend, binding) for binding, one in enumerate(arrays)}
     by_role = {one.role: one for one in buffers.values() if one.role in (*_GIVEN, *_CALLED)}
     given = [by_role[role] for role in _GIVEN if role in by_role]
     called = [by_role[role] for role in _CALLED if role in by_role]
