@@ -4,7 +4,7 @@ import itertools
 from random import Random
 
 import pytest
-from opencl import devices
+from opencl import devices, test_transposed
 
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidValue, Unsupported
@@ -104,7 +104,14 @@ def test_no_draw_of_many_is_invalid(case):
     assert all(map(points.valid, drawn))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *CASES,
+        problem((8, 5, 3, 3), (7, 6), dtype="float16", padding=1),
+        test_transposed.LAYERS["outputs that see nothing"].problem,
+    ],
+)
 def test_predicted_bytes_are_those_of_the_arrays(case):
     points, drawn = draws(case, 25)
     for point in drawn:
