@@ -10,8 +10,8 @@ typedef void real_packing(const void *conv, const void *weight, const void *zero
 typedef struct carried_code_step {
     winogen_step step;                   /* The step itself. */
     const void *conv;                    /* The struct of its call. */
-    quantized_packing *pack;             /* What packs four arrays of a convolution, and */
-    real_packing *pack_reals;            /* five; NULL for nothing. */
+    quantized_packing *pack;             /* What packs four arrays of a convolution, or NULL. */
+    real_packing *pack_reals;            /* What packs five of them, or NULL. */
     int64_t arrays[MOST_CODE_ARRAYS];    /* Where its arrays begin in the data, -1 for none. */
     int64_t count, fixed;                /* How many there are, and the first pointer to one, of
                                           * what packs nothing. */
