@@ -1,10 +1,12 @@
 """Run `winogen transforms check`, unless it succeeded before with exactly these files.
 
 Deriving and proving every transform takes minutes, and follows from what is digested here: all
-that may take part, and the versions of what does sums and writes text. The digests of checks that
-succeeded are kept in the folder of the tests' cache (tests/kept/folders.py).
+that the catalog may import, the templates of a header, what is compared, and the versions of what
+does sums and writes text. The digests of checks that succeeded are kept in the folder of the tests'
+cache (tests/kept/folders.py).
 """
 
+import ast
 import hashlib
 import subprocess
 import sys
@@ -13,22 +15,49 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# What stands before codegen in docs/architecture.md, templates, and what is compared.
-ROOMS = ("records", "tasks", "algebra", "program", "rounding", "fixed", "kernels", "codegen")
-FOLDERS = (*(f"winogen/{room}" for room in ROOMS), "csrc", "transforms")
+# What stands before kernels in docs/architecture.md: some of it is imported by the names of others.
+ROOMS = ("records", "tasks", "algebra", "program", "rounding", "fixed")
+CATALOG, COMMAND = "winogen/codegen/catalog.py", "winogen/cli/transforms.py"
+TEMPLATES = ("csrc/transform.h.j2", "csrc/parts/transform_function.h.j2")
 PACKAGES = ("sympy", "mpmath", "numpy", "jinja2")
 
 
 def files() -> Iterator[Path]:
     """Yield every file that the result follows from, in order."""
-    yield from sorted(ROOT.glob("winogen/*.py"))
-    yield ROOT / "winogen" / "cli" / "transforms.py"
-    for folder in FOLDERS:
-        yield from sorted(
-            path
-            for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
-        )
+    rooms = (path for room in ROOMS for path in (ROOT / "winogen" / room).rglob("*.py"))
+    singles = (ROOT / "winogen").glob("*.py")
+    yield from sorted({*imported(ROOT / CATALOG), ROOT / COMMAND, *rooms, *singles})
+    yield from (ROOT / template for template in TEMPLATES)
+    yield from sorted(path for path in (ROOT / "transforms").rglob("*") if path.is_file())
+
+
+def imported(first: Path) -> set[Path]:
+    """Return a file and all of the package that it may import, within functions, too."""
+    found: set[Path] = set()
+    left = [first]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += (file for name in _imports(path) for file in _files(name))
+    return found
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def _files(name: str) -> Iterator[Path]:
+    """The files of a name and of the packages that it is in; none of another package."""
+    parts = name.split(".")
+    if parts[0] == "winogen":
+        for count in range(2, len(parts) + 1):
+            path = ROOT.joinpath(*parts[:count])
+            yield from filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py"))
 
 
 def digest() -> str:

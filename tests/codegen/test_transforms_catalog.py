@@ -1,6 +1,8 @@
 """`winogen transforms write | check`: reproducible to the byte, and precise about what differs."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -126,3 +128,29 @@ def test_programs_are_the_same_for_any_number_of_processes():
 def test_what_ships_is_found_by_the_matrices():
     assert textbook.digest(cook_toom(4, 3)) in textbook.shipped()
     assert textbook.digest(cook_toom(4, 3, "0,5,-5,3,-3,inf")) not in textbook.shipped()
+
+
+LOOKS = """
+import sys
+sys.path.insert(0, "scripts")
+import check_transforms
+from winogen.codegen import catalog
+from winogen.codegen.templates import environment
+
+for entry in catalog.entries():
+    if entry.name in ("f2_3", "f4_3_gaussian", "f2_3_s2"):
+        catalog.generate(entry)
+known = set(check_transforms.files())
+loaded = {file for name, module in sys.modules.items() if name.split(".")[0] == "winogen"
+          if (file := getattr(module, "__file__", None))}
+templates = {str(check_transforms.ROOT / "csrc" / name) for _, name in environment().cache}
+print(*sorted((loaded | templates) - set(map(str, known))))
+"""
+
+
+def test_what_is_checked_once_follows_from_no_other_file():
+    """`scripts/check_transforms.py` leaves out a check of files that it has seen."""
+    root = resources.folder("csrc").parent
+    command = [sys.executable, "-c", LOOKS]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
