@@ -175,6 +175,7 @@ def test_maxima_of_codes_that_stay_the_same():
 
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_a_net_with_activations_and_pools(kind, session):
+    """Where a height is open, layers are single ones."""
     random = np.random.default_rng(0)
     weight = random.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
     nodes = [
@@ -187,7 +188,7 @@ def test_a_net_with_activations_and_pools(kind, session):
     ]
     make, real = helper.make_tensor_value_info, kind_of("float32")
     graph = helper.make_graph(
-        nodes, "net", [make("x", real, [1, CHANNELS, 20, 24])], [make("y", real, [None] * 4)],
+        nodes, "net", [make("x", real, [1, CHANNELS, "h", 24])], [make("y", real, [None] * 4)],
         [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(SLOPES, "slopes")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

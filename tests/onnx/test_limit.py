@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import winogen.onnx
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import BuildError, InvalidType, InvalidValue
 from winogen.graph import compiling
 from winogen.onnx import measuring, planning, report
 from winogen.onnx.rewrite import rewrite
@@ -80,15 +80,27 @@ def test_layers_stay_whose_kernels_no_seconds_are_left_to_compile(now, monkeypat
     assert result.is_original and not result.layers
     stays = [refusal for refusal in result.refusals if "no time was left to compile" in refusal]
     assert len(stays) == 3
-    made, kernel = [], compiling.kernel
+    made, kernel, as_completed = [], compiling.kernel, compiling.as_completed
 
     def first_only(spec, environment):
-        now[0] += 100
+        if made and spec not in made:
+            raise BuildError("not before time is over")
         made.append(spec)
         return kernel(spec, environment)
 
+    def first_alone(jobs, seconds=None):
+        if seconds is None:
+            yield from as_completed(jobs)
+            return
+        first = next(iter(jobs))
+        first.result()
+        now[0] += 100
+        yield first
+        raise TimeoutError
+
     monkeypatch.setattr(compiling, "at_hand", lambda spec: spec in made)
     monkeypatch.setattr(compiling, "kernel", first_only)
+    monkeypatch.setattr(compiling, "as_completed", first_alone)
     monkeypatch.setattr(compiling.os, "cpu_count", lambda: 1)
     result = rewrite(model, seconds=50)
     stays = [refusal for refusal in result.refusals if "no time was left to compile" in refusal]

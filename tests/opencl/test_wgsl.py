@@ -79,6 +79,15 @@ def test_random_layers(seed):
     close(found["output"], wanted(arrays), error * max(1, largest))
 
 
+def test_an_array_that_a_kernel_does_not_read_is_named():
+    """Layouts that are made of the text have it then, as the hosts expect."""
+    device, seed = DEVICES["wgsl"], 23
+    layer = test_transposed.drawn(seed)
+    point = DirectSpace(layer.problem, device).draw(Random(seed))
+    work = direct_candidate(layer.problem, point, device).work(layer.problem, device, True)
+    assert "_ = &" in render(work, "wgsl")
+
+
 def test_what_it_does_not_have_is_said():
     work, _, _ = kernels.vectors(8)
     with pytest.raises(Unsupported, match="vectors of WGSL: got 8 lanes; allowed: at most 4"):

@@ -6,6 +6,7 @@ its place among `DeviceWork.arrays`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -240,6 +241,10 @@ class Wgsl(Printer):
                 )
         self.renamed = {one.name: f"{kernel.name}_{one.name}" for one in kernel.shared}
         body = self.statements(kernel.body, 96)
+        # A layout that is made of the text has what is named in it, and a host binds everything.
+        words = set(re.findall(r"\w+", "\n".join(body)))
+        names = [self.name(one.name) for one in kernel.parameters]
+        body = [*(f"_ = &{name};" for name in names if name not in words), *body]
         used = {one.of for one in all_expressions(kernel.body) if isinstance(one, Id)}
         ids = [
             f"@builtin({name}) {name}: vec3<u32>" for of, name in _IDENTITIES.items() if of in used
