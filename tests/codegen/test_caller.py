@@ -232,6 +232,7 @@ def drawn(draw):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("some", range(20))
+@pytest.mark.draws
 def test_random_layers_in_random_parts(some, tmp_path, seed):
     """A hundred arrangements of parts in all for a layer; twenty layers here."""
     draw = np.random.default_rng([seed, some])

@@ -59,6 +59,7 @@ def test_random_nets_have_the_codes_of_their_operators(form, seed, session):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(6, 80))
+@pytest.mark.draws
 def test_more_random_nets(seed, session):
     check(Maker(seed).made(steps=12), session)
 

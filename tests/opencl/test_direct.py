@@ -104,6 +104,7 @@ def test_points_are_exact(name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.draws
 def test_many_points_are_exact(name):
     case = SHAPES[name]
     for point in drawn(case, 100, 5 * devices.DRAWS):

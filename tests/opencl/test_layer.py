@@ -63,6 +63,7 @@ def test_random_problems(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(1000, 1000 + 10 * devices.DRAWS))
+@pytest.mark.draws
 def test_many_random_problems(seed):
     check_random(seed)
 

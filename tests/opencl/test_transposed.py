@@ -169,6 +169,7 @@ def test_random_layers_are_exact(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(100, 100 + 20 * devices.DRAWS))
+@pytest.mark.draws
 def test_many_random_layers_are_exact(seed):
     check_points(drawn(seed), seed, 2)
 
@@ -255,6 +256,7 @@ def test_calls(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(100, 100 + 15 * devices.DRAWS))
+@pytest.mark.draws
 def test_many_calls(seed):
     check_call(seed)
 

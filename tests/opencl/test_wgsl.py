@@ -54,6 +54,7 @@ FREEDOM = 2e-5
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(20 * devices.DRAWS))
+@pytest.mark.draws
 def test_random_layers(seed):
     """Direct convolution at any point, tiles of all sizes, transposed layers, in float16, too."""
     device, random = DEVICES["wgsl"], Random(seed)

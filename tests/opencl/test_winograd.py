@@ -116,6 +116,7 @@ def test_random_problems(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(100, 100 + 20 * devices.DRAWS))
+@pytest.mark.draws
 def test_many_random_problems(seed):
     check_random(seed)
 
