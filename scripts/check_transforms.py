@@ -6,18 +6,20 @@ does sums and writes text. The digests of checks that succeeded are kept in the 
 cache (tests/kept/folders.py).
 """
 
-import ast
 import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What stands before kernels in docs/architecture.md: some of it is imported by the names of others.
 ROOMS = ("records", "tasks", "algebra", "program", "rounding", "fixed")
-CATALOG, COMMAND = "winogen/codegen/catalog.py", "winogen/cli/transforms.py"
+CATALOG, COMMAND = "winogen.codegen.catalog", "winogen/cli/transforms.py"
+# Where names of winogen itself lead, which no folder before these may use.
+LATER = ("winogen.conv", "winogen.hardware")
 TEMPLATES = ("csrc/transform.h.j2", "csrc/parts/transform_function.h.j2")
 PACKAGES = ("sympy", "mpmath", "numpy", "jinja2")
 
@@ -26,38 +28,16 @@ def files() -> Iterator[Path]:
     """Yield every file that the result follows from, in order."""
     rooms = (path for room in ROOMS for path in (ROOT / "winogen" / room).rglob("*.py"))
     singles = (ROOT / "winogen").glob("*.py")
-    yield from sorted({*imported(ROOT / CATALOG), ROOT / COMMAND, *rooms, *singles})
+    yield from sorted({*imported(CATALOG), ROOT / COMMAND, *rooms, *singles})
     yield from (ROOT / template for template in TEMPLATES)
     yield from sorted(path for path in (ROOT / "transforms").rglob("*") if path.is_file())
 
 
-def imported(first: Path) -> set[Path]:
-    """Return a file and all of the package that it may import, within functions, too."""
-    found: set[Path] = set()
-    left = [first]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += (file for name in _imports(path) for file in _files(name))
-    return found
-
-
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{one.name}" for one in node.names)
-
-
-def _files(name: str) -> Iterator[Path]:
-    """The files of a name and of the packages that it is in; none of another package."""
-    parts = name.split(".")
-    if parts[0] == "winogen":
-        for count in range(2, len(parts) + 1):
-            path = ROOT.joinpath(*parts[:count])
-            yield from filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py"))
+def imported(name: str) -> set[Path]:
+    """Return the files of a module and of what it may import of winogen, within functions, too."""
+    finder = ModuleFinder(path=[str(ROOT)], excludes=LATER)
+    finder.import_hook(name)
+    return {Path(module.__file__) for module in finder.modules.values() if module.__file__}
 
 
 def digest() -> str:

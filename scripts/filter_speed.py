@@ -21,6 +21,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 import winogen
+from winogen.tasks.turns import in_turns
 
 HEIGHT, WIDTH = 1080, 1920
 
@@ -45,17 +46,8 @@ def least(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
 
     Another one is the first in each turn: who comes later finds the picture in the caches.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    names = [*calls]
-    for turn in range(count + 1):
-        names.append(names.pop(0))
-        for name in names:
-            call = calls[name]
-            begun = perf_counter()
-            call()
-            if turn:
-                seconds[name].append(perf_counter() - begun)
-    return {name: 1e3 * min(times) for name, times in seconds.items()}
+    seconds = in_turns([*calls.values()], perf_counter, (count + 1, count + 1))
+    return {name: 1e3 * min(times) for name, times in zip(calls, seconds)}
 
 
 def _imported(name: str) -> Any:

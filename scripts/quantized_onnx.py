@@ -26,7 +26,7 @@ import onnxruntime
 import torch
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
-from quantized_torch import drawn
+from quantized_torch import drawn, least
 
 import winogen.onnx
 from winogen.onnx.rewrite import rewrite
@@ -75,20 +75,6 @@ def session_of(model: Any, threads: int) -> Any:
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     options.register_custom_ops_library(winogen.onnx.get_library_path())
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
-
-
-def least(
-    calls: dict[str, Callable[[], Any]], count: int, clock: Callable[[], float]
-) -> dict[str, float]:
-    """Return the least milliseconds of so many calls of each, which take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(count + 2):
-        for name, call in calls.items():
-            begun = clock()
-            call()
-            if turn > 1:
-                seconds[name].append(clock() - begun)
-    return {name: 1e3 * min(times) for name, times in seconds.items()}
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 import winogen.torch
+from winogen.tasks.turns import in_turns
 from winogen_lab.nets import NETS
 
 
@@ -69,16 +70,12 @@ def lowered(model: torch.nn.Module, example: torch.Tensor) -> Callable[..., Any]
     return made
 
 
-def least(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
+def least(
+    calls: dict[str, Callable[[], Any]], count: int, clock: Callable[[], float] = perf_counter
+) -> dict[str, float]:
     """Return the least milliseconds of so many calls of each, which take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(count + 2):
-        for name, call in calls.items():
-            begun = perf_counter()
-            call()
-            if turn > 1:
-                seconds[name].append(perf_counter() - begun)
-    return {name: 1e3 * min(times) for name, times in seconds.items()}
+    seconds = in_turns([*calls.values()], clock, (count, count))
+    return {name: 1e3 * min(times) for name, times in zip(calls, seconds)}
 
 
 def differing(model: torch.nn.Module, example: torch.Tensor) -> float:

@@ -16,8 +16,7 @@ from winogen.kernels.kind import Spec
 from winogen.onnx.code_answers import CodeAnswer
 from winogen.onnx.drafts import DraftCall
 from winogen.records import Target
-
-_LINE = 64
+from winogen.records.machine import LINE
 
 
 class HeldArrays:
@@ -33,7 +32,7 @@ class HeldArrays:
             return -1
         content = np.ascontiguousarray(array).tobytes()
         if content not in self._places:
-            self.bytes += bytes(-len(self.bytes) % _LINE)
+            self.bytes += bytes(-len(self.bytes) % LINE)
             self._places[content] = len(self.bytes)
             self.bytes += content
         return self._places[content]

@@ -57,12 +57,8 @@ class Original:
         }
         others = {name for node in self.nodes for name in (*node.input, *node.output)}
         names |= {name: f"v{k}" for k, name in enumerate(sorted(others - names.keys() - {""}))}
-        proto = onnx.ModelProto(ir_version=self.model.proto.ir_version)
-        proto.opset_import.extend(
-            entry for entry in self.model.proto.opset_import if entry.domain != OWN_DOMAIN
-        )
+        proto = _begun(self.model)
         graph = proto.graph
-        graph.name = "original"
 
         def turn(way: Any, source: str, target: str) -> None:
             def name_of(axes: np.ndarray) -> str:
@@ -82,11 +78,7 @@ class Original:
             )
         for name in self.flat:
             turn(FORMS["flat"].into, f"i{held[name]}", names[name])
-        for node in self.nodes:
-            made = graph.node.add()
-            made.CopyFrom(node)
-            for values in (made.input, made.output):
-                values[:] = [names.get(name, name) for name in values]
+        for made in _added(graph, self.nodes, names):
             for field in ("name", "doc_string"):
                 made.ClearField(field)
         for name, output in made_of.items():
@@ -125,26 +117,40 @@ def held(
     nodes, constants = found
     names = {name: f"i{place}" for place, name in enumerate(inputs)}
     names |= {name: f"o{place}" for place, name in enumerate(outputs)}
-    proto = onnx.ModelProto(ir_version=model.proto.ir_version)
-    proto.opset_import.extend(
-        entry for entry in model.proto.opset_import if entry.domain != OWN_DOMAIN
-    )
+    proto = _begun(model)
     graph = proto.graph
-    graph.name = "original"
     for values, some in ((graph.input, inputs), (graph.output, outputs)):
         for name in some:
             kind, sizes = known[name]
             values.append(helper.make_tensor_value_info(names[name], kind, ["n", *sizes]))
-    for node in nodes:
-        made = graph.node.add()
-        made.CopyFrom(node)
-        for ends in (made.input, made.output):
-            ends[:] = [names.get(name, name) for name in ends]
+    _added(graph, nodes, names)
     graph.initializer.extend(
         onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
     )
     content = proto.SerializeToString(deterministic=True)
     return {"original": content, "original_reads": list(range(len(inputs)))}
+
+
+def _begun(model: Model) -> Any:
+    """A model without nodes that knows the operators of another, but for winogen's."""
+    proto = model.onnx.ModelProto(ir_version=model.proto.ir_version)
+    proto.opset_import.extend(
+        entry for entry in model.proto.opset_import if entry.domain != OWN_DOMAIN
+    )
+    proto.graph.name = "original"
+    return proto
+
+
+def _added(graph: Any, nodes: Sequence[Any], names: Mapping[str, str]) -> list[Any]:
+    """Copies of nodes at the end of a graph, their values by other ``names``."""
+    added = []
+    for node in nodes:
+        made = graph.node.add()
+        made.CopyFrom(node)
+        for values in (made.input, made.output):
+            values[:] = [names.get(name, name) for name in values]
+        added.append(made)
+    return added
 
 
 def original_of(
