@@ -1,14 +1,20 @@
 """What convolution on devices is compared with: kernels that anybody would write first.
 
 `naive_work` has a work-item for each output. `im2col_work` writes the matrix of all windows to
-memory and multiplies it with the filters. `Blast` lets CLBlast multiply, where its library is
-installed. Images are NHWC; there is no bias.
+memory and multiplies it with the filters. `Blast` lets CLBlast multiply, or convolve with what its
+own tuner found for the layer, where its library is installed. Images are NHWC, and CLBlast's own
+are NCHW; there is no bias.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from winogen.codegen.devices.expressions import Expr, FunctionCall, Name, Number
@@ -152,3 +158,50 @@ class Blast:
         if status:
             raise RuntimeError(f"CLBlast: status {status}")
         return cl.Event.from_int_ptr(event.value, retain=False)
+
+    def convolve(self, queue: Any, problem: Problem, buffers: tuple[Any, Any, Any]) -> None:
+        """Convolve an NCHW image of a layer of groups 1, by CLBlast's kernel for that."""
+        layer, cross_correlation = problem.layer, 151
+        axes = layer.plane
+        numbers = (
+            layer.channels, *problem.size,
+            *(getattr(axis, name) for name in ("kernel", "before", "stride", "dilation")
+              for axis in axes),
+            layer.filters, problem.batch,
+        )  # fmt: skip
+        arrays = [x for one in buffers for x in (ctypes.c_void_p(one.int_ptr), ctypes.c_size_t(0))]
+        on = ctypes.c_void_p(queue.int_ptr)
+        status = self._library.CLBlastSconvgemm(
+            cross_correlation, *map(ctypes.c_size_t, numbers), *arrays, ctypes.byref(on), None
+        )
+        if status:
+            raise RuntimeError(f"CLBlast: status {status}")
+
+    def tune(self, device: Any, problem: Problem) -> bool:
+        """Let CLBlast's tuner search for the layer, and take what it found; False without it."""
+        tuner, layer = shutil.which("clblast_tuner_xconvgemm"), problem.layer
+        if tuner is None:
+            return False
+        sizes = {
+            "channels": layer.channels, "height": problem.size[0], "width": problem.size[1],
+            "kernelh": layer.plane[0].kernel, "kernelw": layer.plane[1].kernel,
+            "num_kernels": layer.filters, "batch_num": problem.batch,
+        }  # fmt: skip
+        words = [word for name, size in sizes.items() for word in (f"-{name}", str(size))]
+        with TemporaryDirectory() as folder:
+            subprocess.run([tuner, *words], cwd=folder, check=True, capture_output=True)
+            (found,) = Path(folder).glob("*.json")
+            self._override(device, json.loads(found.read_text("utf-8")))
+        return True
+
+    def _override(self, device: Any, tuned: Mapping[str, str]) -> None:
+        pairs = [pair.split("=") for pair in tuned["best_parameters"].split()]
+        pairs = [pair for pair in pairs if pair[0] != "PRECISION"]
+        names = (ctypes.c_char_p * len(pairs))(*(name.encode() for name, _ in pairs))
+        values = (ctypes.c_size_t * len(pairs))(*(int(value) for _, value in pairs))
+        status = self._library.CLBlastOverrideParameters(
+            ctypes.c_void_p(device.int_ptr), b"Xconvgemm", int(tuned["precision"]),
+            ctypes.c_size_t(len(pairs)), names, values,
+        )  # fmt: skip
+        if status:
+            raise RuntimeError(f"CLBlast refuses what its tuner found: status {status}")

@@ -2,14 +2,15 @@
 
 python scripts/opencl_figures.py                        # bytes, by formula: no device is needed
 python scripts/opencl_figures.py --points               # counts all valid points: some minutes
-python scripts/opencl_figures.py --device [--seconds 60] [--layers 7,9] [--results FILE]
+python scripts/opencl_figures.py --device [--seconds 60] [--layers 7,9] [--measured FILE]
 
 The first prints what a point of the source's Table 4 takes, and what runs here untuned, the
 largest layers of networks (its Fig. 2), and the nine layers of VGG-16 (its Fig. 5). With
 ``--points`` see `opencl_points.py`. With ``--device`` each of these layers is searched for so many
 seconds, and timed beside a kernel with an item for each output, beside im2col with a product of
-ours and, where the library is installed, with CLBlast's; and the choices by time and memory are
-listed (its Fig. 6).
+ours and, where the library is installed, with CLBlast's, beside CLBlast's own convolution (with
+``--tune-clblast`` after its tuner), and on a CPU beside our C kernels. The choices by time and memory are listed (its
+Fig. 6). A search that was stopped goes on where ``--measured`` keeps its points.
 
 The source: Mogers and others, "Automatic generation of specialized direct convolutions for mobile
 GPUs", GPGPU 2020.
@@ -19,12 +20,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from opencl_baselines import Blast, blocks, im2col_work, matrix, naive_work
@@ -54,6 +55,11 @@ TABLE_4 = DirectPoint(
     pad=1, crop=1,
 )  # fmt: skip
 _REPEATS = 5
+# The columns of the table with ``--device``, and what they are called in results.
+_COLUMNS = {
+    "naive": "naive", "im2col": "im2col", "CLBlast": "clblast", "convgemm": "convgemm",
+    "direct": "direct", "Winograd": "winograd", "C direct": "c direct", "C mcmr": "c mcmr",
+}  # fmt: skip
 _ROOMY = DeviceInfo(
     group=1024, items=(1024, 1024, 64), largest_buffer=1 << 33, memory_bytes=1 << 36
 )
@@ -146,10 +152,10 @@ def _megabytes(layer: BenchLayer) -> str:
 class Rivals:
     """Times of the baselines on a device; a result that is wrong raises."""
 
-    def __init__(self, context: Any):
+    def __init__(self, context: Any, tunes_blast: bool):
         import pyopencl as cl
 
-        self.context = context
+        self.context, self.tunes_blast = context, tunes_blast
         self.device = DeviceInfo.of(context.devices[0])
         self._queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
@@ -174,7 +180,43 @@ class Rivals:
                 multiplied = self._blasted(problem, buffers, windows.shape, terms)
                 wrote = buffers["write_windows"]
                 found["clblast"] = min(found.get("clblast", float("inf")), wrote + multiplied)
+        if self._blast is not None:
+            if self.tunes_blast:
+                self._blast.tune(self.context.devices[0], problem)
+            found["convgemm"] = self._convolved(self._blast, layer.problem("NCHW"))
         return found
+
+    def _convolved(self, blast: Blast, problem: Problem) -> float:
+        """Seconds of CLBlast's own convolution, until it is done."""
+        import pyopencl as cl
+        import pyopencl.array
+
+        from winogen.opencl.measuring import sampled
+
+        generator = np.random.default_rng(0)
+        x, w = (
+            generator.standard_normal(shape).astype(np.float32)
+            for shape in (problem.input_shape, problem.layer.weight_shape)
+        )
+        y = np.full(problem.output_shape, np.nan, np.float32)
+        arrays = [cl.array.to_device(self._queue, one) for one in (x, w, y)]
+        given = arrays[0].data, arrays[1].data, arrays[2].data
+        seconds = self._least(lambda: blast.convolve(self._queue, problem, given))
+        places, wanted = sampled(problem, x, w)
+        if not np.allclose(arrays[2].get().reshape(-1)[places], wanted, atol=1e-2):
+            raise RuntimeError("CLBlast's convolution is wrong")
+        return seconds
+
+    def _least(self, call: Callable[[], object]) -> float:
+        """Seconds of the fastest of some calls, each until all is done."""
+        times = []
+        for _ in range(_REPEATS):
+            self._queue.finish()
+            begin = perf_counter()
+            call()
+            self._queue.finish()
+            times.append(perf_counter() - begin)
+        return min(times)
 
     def _timed(self, problem: Problem, work: DeviceWork) -> tuple[float, Mapping[str, Any]]:
         """Seconds of all kernels, and the buffers; of each kernel by its name beside them."""
@@ -211,38 +253,64 @@ class Rivals:
         import pyopencl as cl
 
         assert self._blast is not None
+        blast = self._blast
         sizes = shape[1], problem.layer.filters, terms
         given = buffers["windows"], buffers["packed"], buffers["output"]
         before, after = (np.empty((shape[1], problem.layer.filters), np.float32) for _ in range(2))
         cl.enqueue_copy(self._queue, before, buffers["output"])
         cl.enqueue_copy(self._queue, buffers["output"], np.full_like(after, np.nan))
-        times = []
-        for _ in range(_REPEATS):
-            self._queue.finish()
-            begin = perf_counter()
-            self._blast(self._queue, sizes, given, shape[2])
-            self._queue.finish()
-            times.append(perf_counter() - begin)
+        seconds = self._least(lambda: blast(self._queue, sizes, given, shape[2]))
         cl.enqueue_copy(self._queue, after, buffers["output"])
         if not np.allclose(before, after, rtol=1e-3, atol=1e-2):
             raise RuntimeError("CLBlast's product is another")
-        return min(times)
+        return seconds
 
 
-def measure(layers: list[BenchLayer], seconds: float) -> dict[str, Any]:
-    """Measure layers on the first device: the baselines, and what a search finds."""
+def on_cpu(problem: Problem, algorithm: Literal["direct", "mcmr"], threads: int) -> float:
+    """Seconds of our C kernels of an algorithm on this CPU, the fastest of some calls."""
+    from winogen import Conv2d
+
+    generator = np.random.default_rng(0)
+    w = generator.standard_normal(problem.layer.weight_shape).astype(np.float32)
+    x = generator.standard_normal(problem.input_shape).astype(np.float32)
+    padding = tuple(axis.before for axis in problem.layer.plane)
+    conv = Conv2d(w, padding=padding, layout="NHWC", algorithm=algorithm, threads=threads)
+    conv(x)
+    times = []
+    for _ in range(4 * _REPEATS):
+        begin = perf_counter()
+        conv(x)
+        times.append(perf_counter() - begin)
+    return min(times)
+
+
+def measure(
+    layers: list[BenchLayer], seconds: float, points: Path | None, tunes_blast: bool
+) -> dict[str, Any]:
+    """Measure layers on the first device: the baselines, and what a search finds.
+
+    ``points``: what earlier searches measured, which goes on there. ``tunes_blast``: CLBlast's own
+    tuner searches first. Where the device is a CPU, our C kernels for it are measured, too, with as
+    many threads.
+    """
     from winogen.cli.tune_opencl import describe
     from winogen.opencl.devices import context_of
-    from winogen.opencl.search import DeviceSearch
+    from winogen.opencl.search import DeviceSearch, results_at
 
-    context = context_of()
-    rivals, rows = Rivals(context), []
+    context, measured = context_of(), results_at(points)
+    device = context.devices[0]
+    rivals, rows = Rivals(context, tunes_blast), []
     print(f"on {rivals.device} ({rivals.device.driver}); milliseconds, NHWC")
-    cells = ("naive", "im2col", "CLBlast", "direct", "Winograd", "tried")
-    print(f"{'layer':<28}" + "".join(f"{cell:>10}" for cell in cells))
+    print(f"{'layer':<28}" + "".join(f"{cell:>10}" for cell in (*_COLUMNS, "tried")))
     for layer in layers:
         row = {"name": layer.name, **rivals.times(layer)}
-        found = DeviceSearch(layer.problem("NHWC"), context)(seconds)
+        problem = layer.problem("NHWC")
+        if _is_cpu(device):
+            units = device.max_compute_units
+            row["c direct"], row["c mcmr"] = (
+                on_cpu(problem, "direct", units), on_cpu(problem, "mcmr", units)
+            )  # fmt: skip
+        found = DeviceSearch(problem, context, measured)(seconds)
         for name, algorithm in (("direct", "direct"), ("winograd", "mcmr")):
             best = next((one for one in found.every if one.algorithm == algorithm), None)
             row[name] = best and best.seconds
@@ -253,13 +321,19 @@ def measure(layers: list[BenchLayer], seconds: float) -> dict[str, Any]:
             for one in found.front
         ]  # fmt: skip
         rows.append(row)
-        times = (row.get(name) for name in ("naive", "im2col", "clblast", "direct", "winograd"))
+        times = (row.get(name) for name in _COLUMNS.values())
         shown = "".join(f"{1e3 * t:>10.4g}" if t else f"{'-':>10}" for t in times)
         print(f"{layer.name:<28}{shown}{found.tried:>10}", flush=True)
         for one in row["front"]:
             print(f"    {1e3 * one['seconds']:>8.4g} ms {one['workspace_bytes']:>12,} bytes"
                   f"  {one['choice']}")  # fmt: skip
     return {"device": str(rivals.device), "driver": rivals.device.driver, "layers": rows}
+
+
+def _is_cpu(device: Any) -> bool:
+    import pyopencl as cl
+
+    return bool(device.type & cl.device_type.CPU)
 
 
 def main() -> None:
@@ -270,6 +344,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of the search of a layer")
     parser.add_argument("--layers", help="numbers of layers of VGG-16, from 1; default: all")
     parser.add_argument("--results", type=Path, help="write the times here, as JSON")
+    parser.add_argument("--tune-clblast", action="store_true", help="minutes, for each layer")
+    parser.add_argument("--measured", type=Path, help="keep points here; a search goes on there")
     options = parser.parse_args()
     layers = list(vgg())
     if options.layers:
@@ -280,7 +356,7 @@ def main() -> None:
     if not options.device:
         show_bytes()
         return
-    document = measure(layers, options.seconds)
+    document = measure(layers, options.seconds, options.measured, options.tune_clblast)
     if options.results:
         options.results.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 

@@ -77,6 +77,13 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_teardown(item, nextitem):
+    """The same of what the tests of a file leave: what they imported, and what is remembered."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_runtest_setup(item):
     """Begin no test once the time of a run is over, and say so; CI's next run begins with those."""
     if choice.is_late():
