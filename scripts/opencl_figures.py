@@ -9,8 +9,9 @@ largest layers of networks (its Fig. 2), and the nine layers of VGG-16 (its Fig.
 ``--points`` see `opencl_points.py`. With ``--device`` each of these layers is searched for so many
 seconds, and timed beside a kernel with an item for each output, beside im2col with a product of
 ours and, where the library is installed, with CLBlast's, beside CLBlast's own convolution (with
-``--tune-clblast`` after its tuner), and on a CPU beside our C kernels. The choices by time and memory are listed (its
-Fig. 6). A search that was stopped goes on where ``--measured`` keeps its points.
+``--tune-clblast`` after its tuner), and on a CPU beside our C kernels. The choices by time and
+memory are listed (its Fig. 6). A search that was stopped goes on where ``--measured`` keeps its
+points.
 
 The source: Mogers and others, "Automatic generation of specialized direct convolutions for mobile
 GPUs", GPGPU 2020.

@@ -1,8 +1,9 @@
 """The search for the fastest kernels of a layer on a device, within so many seconds.
 
 It begins with what is predicted to be fast, draws points of direct convolution, and goes on near
-the best ones. Points that take no workspace are searched first. Those that took least time are
-measured again, ever longer. All of that are tasks whose results are kept, so that a search that was
+the best ones. Points that take no workspace are searched first. As long as there is time, the best
+point's parameters are then improved one after the other. Those that took least time are measured
+again, ever longer. All of that are tasks whose results are kept, so that a search that was
 stopped goes on where it was. Every result is compared with the definition, at some outputs.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from math import inf, isfinite, prod
 from pathlib import Path
 from time import monotonic
@@ -33,12 +34,17 @@ from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
 from winogen.tasks.pareto import worth_having
 from winogen.tasks.results import Results
-from winogen.tasks.traversals import Batch, Traversal, narrowing
+from winogen.tasks.space import Space
+from winogen.tasks.traversals import Batch, Traversal, descent, narrowing
 
 # Repetitions of a first look, and of the last one at the best.
 _REPEATS = 3
 _FINALISTS = 8
-_SHARED = 9  # parameters that neighbours have in common
+_COMPARED = 0.1  # of the time is for them
+_RIVALS = 5  # other values of a parameter that compete with the best one's
+# How many points are drawn, how many of the best have neighbours, how often, and how many each.
+NARROWING = 24, 4, 6, 4
+SHARED = 9  # parameters that neighbours have in common
 
 
 @dataclass
@@ -91,6 +97,7 @@ class DeviceSearch:
         )
         self._seconds: dict[str, tuple[DeviceCandidate, float]] = {}
         self._wrong: list[str] = []
+        self._points: dict[DirectPoint, DeviceCandidate] = {}
 
     def __call__(self, seconds: float) -> Findings:
         """Search for so many seconds, and at least until something is measured.
@@ -98,10 +105,11 @@ class DeviceSearch:
         Ctrl-C stops earlier, with what is there.
         """
         until = monotonic() + seconds
-        self._measure("predicted", self._predicted(), until)
+        drawn = until - _COMPARED * seconds
+        self._measure("predicted", self._predicted(), drawn)
         traversals = self._traversals()
-        while self._has_time(until) and (following := next(traversals, None)):
-            self._follow(*following, until)
+        while self._has_time(drawn) and (following := next(traversals, None)):
+            self._follow(*following, drawn)
         self._compare(until)
         timed = (found.measured_as(time) for found, time in self._seconds.values() if time < inf)
         every = sorted(timed, key=lambda one: one.seconds)
@@ -133,20 +141,44 @@ class DeviceSearch:
                 "chunks", "pad", "crop",
                 holds=lambda path: path["chunks"] == 1 and not path["pad"] and not path["crop"],
             )  # fmt: skip
-            yield "direct alone", narrowing(alone, 12, 3, 3, 3, _SHARED, seed=self._seed)
-        yield "direct", narrowing(every.first, 24, 4, 6, 4, _SHARED, seed=self._seed)
+            yield "direct alone", narrowing(alone, 12, 3, 3, 3, SHARED, seed=self._seed)
+        yield "direct", narrowing(every.first, *NARROWING, SHARED, seed=self._seed)
+        yield from self._nearer(every.first)
+
+    def _nearer(self, space: Space) -> Iterator[tuple[str, Traversal]]:
+        """Ways from the best point so far, each with other draws, until one finds nothing new."""
+        for seed in count(self._seed + 1):
+            before = len(self._seconds)
+            best = self._best_point()
+            known = [] if best is None else [best.as_values()]
+            yield "direct", descent(space, 2, 2, width=_RIVALS, seed=seed, known=known)
+            if len(self._seconds) == before:
+                return
+
+    def _best_point(self) -> DirectPoint | None:
+        """The point of direct convolution that took least time so far."""
+        tried = [
+            (time, one.parameters) for one, time in self._seconds.values()
+            if isinstance(one.parameters, DirectPoint) and time < inf
+        ]  # fmt: skip
+        return min(tried, key=lambda pair: pair[0])[1] if tried else None
 
     def _follow(self, name: str, traversal: Traversal, until: float) -> None:
         """Measure what a traversal asks for, as long as there is time."""
         batch: Batch | None = next(traversal, None)
         while batch is not None and self._has_time(until):
-            points = [DirectPoint(**path) for path in batch.paths]
-            candidates = [direct_candidate(self.problem, one, self.device) for one in points]
-            costs = self._measure(name, candidates, until)
+            candidates = [self._of_point(DirectPoint(**path)) for path in batch.paths]
+            costs = self._measure(name, candidates, until, batch.effort)
             try:
                 batch = traversal.send(costs)
             except StopIteration:
                 batch = None
+
+    def _of_point(self, point: DirectPoint) -> DeviceCandidate:
+        """The candidate of a point. Ways come by the same ones, and a work takes milliseconds."""
+        if point not in self._points:
+            self._points[point] = direct_candidate(self.problem, point, self.device)
+        return self._points[point]
 
     def _compare(self, until: float) -> None:
         """Measure those that took least time again, ever fewer of them ever longer."""

@@ -102,23 +102,32 @@ def narrowing(space: Space, n: int, s: int, r: int, q: int, p: int, *, seed: int
 
 
 def descent(
-    space: Space, n: int, r: int, *, width: int = 8, effort: int = 1, seed: int = 0
+    space: Space,
+    n: int,
+    r: int,
+    *,
+    width: int = 8,
+    effort: int = 1,
+    seed: int = 0,
+    known: Sequence[Decisions] = (),
 ) -> Traversal:
     """Improve one parameter after the other, while all others stay as far as they can.
 
-    Starts from the best of ``n`` draws. In each of ``r`` rounds over all parameters, in an order
-    drawn anew, up to ``width`` values of the parameter compete by successive halving, so that the
-    last two are compared with the most repetitions. Ends early when a round changes nothing.
+    Starts from the best of ``n`` draws and of the paths that are ``known``. In each of ``r`` rounds
+    over all parameters, in an order drawn anew, up to ``width`` values of the parameter compete by
+    successive halving, so that the last two are compared with the most repetitions. Ends early when
+    a round changes nothing.
     """
     _check(n=n, r=r, width=width, effort=effort)
     source = Random(seed)
     tree = Tree(space)
-    starts = _draws(tree, source, [space] * n)
+    starts = [*known, *_draws(tree, source, [space] * n)]
+    choices: dict[tuple, tuple] = {}  # neighbours share most of their paths
     (current,) = yield from _compete(starts, effort)
     for _ in range(r):
         before = current
         for name in sorted(space.parameters, key=lambda name: source.random()):
-            rivals = _neighbours(space, current, name, width, source)
+            rivals = _neighbours(space, current, name, width, source, choices)
             if rivals:
                 (current,) = yield from _compete([current, *rivals], effort)
         if current == before:
@@ -172,14 +181,23 @@ def _compete(
 
 
 def _neighbours(
-    space: Space, current: Decisions, parameter: str, width: int, source: Random
+    space: Space,
+    current: Decisions,
+    parameter: str,
+    width: int,
+    source: Random,
+    known: dict[tuple, tuple],
 ) -> list[Decisions]:
-    """Up to ``width`` paths with other values of one parameter, and what it entails."""
+    """Up to ``width`` paths with other values of one parameter, and what it entails.
+
+    ``known``: the choices below the paths that were walked so far, by their values.
+    """
     neighbours: dict[tuple, Decisions] = {}
     for _ in range(3 * width):
         path, changed = space.begin(), False
         while (level := space.level(path)) is not None:
-            choices = space.choices(path)
+            above = tuple(path.values())
+            choices = known[above] = known.get(above) or space.choices(path)
             value = current[level.name]
             if level.parameter == parameter or value not in choices:
                 value = drawn(choices, level, path, source)
