@@ -78,6 +78,7 @@ LAYERS = {
     "winograd1d_int16": Layer(56, 64, 64, 3, {**SAME, "product_dtype": "int16"}),
     "winograd1d": Layer(56, 64, 64, 3, SAME),
     "mcmr_int16": Layer(56, 64, 64, 3, {**SAME, "product_dtype": "int16"}),
+    "mcmr_int8": Layer(56, 64, 64, 3, {**SAME, "product_dtype": "int8"}),
     "mcmr_float16": Layer(56, 64, 64, 3, {**SAME, "product_dtype": "float16"}),
     "mcmr": Layer(56, 64, 64, 3, SAME),
 }
@@ -87,7 +88,7 @@ def isas() -> Iterator[str]:
     """Yield every target, and each with every extension that products may use."""
     yield from TARGETS
     for one in EXTENSIONS:
-        if one.name in ("vnni", "avxvnni", "fp16", "bf16"):
+        if one.name in ("vnni", "avxvnni", "dotprod", "fp16", "bf16"):
             yield from (f"{target}+{one.name}" for target in one.targets)
 
 

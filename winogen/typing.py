@@ -105,7 +105,7 @@ FilterType: TypeAlias = Literal[
     "flyte56d", "flyte48d", "flyte40d", "flyte32d", "flyte24d", "flyte16d", "flyte8d",
 ]  # fmt: skip
 ArrayType: TypeAlias = Literal["float32", "float64"] | FilterType
-ProductType: TypeAlias = Literal["int16", "float16", "bfloat16"]
+ProductType: TypeAlias = Literal["int16", "int8", "float16", "bfloat16"]
 
 # Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.
 Exact: TypeAlias = int | str | Fraction | Algebraic

@@ -46,7 +46,8 @@ def check(folder, works, exact=False, **options):
         taps = (work.filter_taps, work.filter_row, work.first_tap)
         sizes.append((*counts, *taps, int(index % 3 > 0), int(index % 4 > 0)))
     # Of sums of some hundred products of small integers; rounded tiles are further off.
-    tiles = {"int16": 0.25, "float16": "(0.2 * sqrt((double)terms))"}
+    root = "({} * sqrt((double)terms))"
+    tiles = {"int16": 0.25, "int8": root.format(4), "float16": root.format(0.2)}
     rounded = tiles if any(spec.transforms) else {}
     number = NUMBERS[spec.precision.arrays]
     tolerance = 1e-9 if exact else rounded.get(spec.precision.products, 0.02)

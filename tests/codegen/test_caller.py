@@ -31,6 +31,8 @@ LAYERS = {
     "float16": (standalone, (1, 24, 21, 19), (40, 24, 3, 3), {"dtype": "float16", "padding": 1}),
     "int16": (standalone, (1, 64, 7, 7), (256, 64, 3, 3),
               {"padding": 1, "algorithm": "mcmr", "tile": 4, "product_dtype": "int16"}),
+    "int8": (standalone, (1, 64, 7, 7), (256, 64, 3, 3),
+             {"padding": 1, "algorithm": "mcmr", "tile": 2, "product_dtype": "int8"}),
     "transposed": (standalone_transposed, (1, 16, 9, 9), (16, 12, 4, 4),
                    {"stride": 2, "padding": 1}),
     "transposed, zeros": (standalone_transposed, (2, 5, 6, 6), (5, 7, 2, 2), {"stride": 3}),

@@ -16,7 +16,7 @@ __all__ = ["quick_kernels"]
 SCALES = {"x_scale": 0.02, "y_scale": 1.5}
 
 
-def layer(tile=4, kind="uint8", **options):
+def layer(tile=4, kind="uint8", products=None, **options):
     """A convolution by tiles, the same one directly, and an input."""
     random = np.random.default_rng(0)
     weight = random.integers(-127, 128, (20, 40, 3, 3)).astype(np.int8)
@@ -27,7 +27,8 @@ def layer(tile=4, kind="uint8", **options):
     bias = random.integers(-9999, 9999, 20).astype(np.int32)
     shape = (2, 40, 13, 18) if options.get("layout", "NCHW") == "NCHW" else (2, 13, 18, 40)
     x = random.integers(0, 256, shape).astype(np.uint8).view(kind)
-    by = winogen.QConv2d(weight, bias, algorithm="mcmr", tile=tile, **numbers)
+    tiles = {"algorithm": "mcmr", "tile": tile, "product_dtype": products}
+    by = winogen.QConv2d(weight, bias, **tiles, **numbers)
     return by, winogen.QConv2d(weight, bias, algorithm="direct", **numbers), x
 
 
@@ -62,6 +63,16 @@ def test_outputs_beyond_the_range_are_cut_off(quick_kernels):
     assert (int(y.min()), int(y.max())) == (-128, 127)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_tiles_of_bytes_are_as_far_off_as_they_say(layout, quick_kernels):
+    by, exact, x = layer(2, products="int8", layout=layout)
+    y, wanted = (conv(x).astype(int) for conv in (by, exact))
+    found = np.abs(y - wanted).max() / np.abs(wanted - 3).max()  # of codes: half a step besides
+    assert 0.5 * by.error(x.shape) < found < 2 * by.error(x.shape) + 1 / 255
+    assert "int8" in by.source(x.shape) and by.error(x.shape) < 0.02
+    assert (pickle.loads(pickle.dumps(by))(x) == y).all()
+
+
 def test_the_error_is_stated(quick_kernels):
     small, exact, x = layer(2)
     large, _, _ = layer()
@@ -85,6 +96,8 @@ def test_what_is_refused():
     weight = np.ones((4, 4, 3, 3), np.int8)
     for options, message in (
         ({"tile": 2}, 'tile: got 2; allowed: None, but with algorithm="mcmr"'),
+        ({"product_dtype": "int8"}, "product_dtype: got 'int8'; allowed: None, but with algo"),
+        ({"algorithm": "mcmr", "product_dtype": "bfloat16"}, "got 'bfloat16'; allowed: \"int16"),
         ({"algorithm": "mcmr", "tile": 6}, "tile: got 6; allowed: 2 or 4"),
         ({"algorithm": "mcmr", "tile": 3}, "tile: got 3; allowed: 2 or 4"),
         ({"algorithm": "mcmr", "tile": "4"}, "tile: got '4'; allowed: 2 or 4"),

@@ -68,7 +68,7 @@ def test_a_layer_of_every_variant_is_exact(name, isa, monkeypatch):
         stride=tuple(axis.stride for axis in layer.axes),
         padding=tuple((axis.before, axis.after) for axis in layer.axes),
     )  # fmt: skip
-    rounding = 5e-4 * abs(expected).max() if name.endswith("_int16") else 0
+    rounding = test_sizes.ROUNDING.get(name.rpartition("_")[2], 0) * abs(expected).max()
     assert abs(test_sizes.output(problem, choice, x, weight) - expected).max() <= rounding
 
 

@@ -25,6 +25,7 @@ FORMATS = (
     ("float32", "float16", None),
     ("bfloat16", "flyte24", None),
     ("float32", None, "int16"),
+    ("float32", None, "int8"),
     ("float32", None, "float16"),
     ("float16", None, "float16"),
     ("float32", None, "bfloat16"),
@@ -36,7 +37,7 @@ KINDS = [
     *(
         pytest.param((target, "float32", None, products), marks=pytest.mark.thorough)
         for target in OTHERS
-        for products in ("int16", "bfloat16")
+        for products in ("int16", "int8", "bfloat16")
     ),
 ]
 # How numpy pads a row as the modes of a layer say; -1: nothing is read.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernels import golden
-from kernels.samples import LAYOUTS, of_phases, reaching
+from kernels.samples import LAYOUTS, of_phases, products_of, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
@@ -32,7 +32,12 @@ SHOWN = ("avx512", "neon")
 # One with scales, and one whose loads read beyond their numbers.
 NARROW = (("mcmr", "NHWC", "avx512", "float16"), ("direct", "NCHW", "neon", "flyte24"))
 # Words, with an instruction that multiplies them and without.
-WORDS = (("direct", "NHWC", "avx512+bf16"), ("direct", "NCHW", "neon"))
+WORDS = (
+    ("direct", "NHWC", "avx512+bf16"),
+    ("direct", "NCHW", "neon"),
+    ("mcmr_int8", "NHWC", "avx512+vnni"),
+    ("mcmr_int8", "NCHW", "neon+dotprod"),
+)
 
 
 def able(variant, name):
@@ -72,11 +77,12 @@ def kernel_of(*given):
 
 
 def words_of(variant, layout, isa):
-    """The C of a kernel that multiplies words of bfloat16."""
+    """The C of a kernel that multiplies words: of bfloat16, or of bytes if it has no others."""
     name, changes = spelled(isa)
     target = TARGETS[name].adjusted(changes)
     works = next(iter(reaching(variant, layout, "float32", target).values()))
-    precision = Precision.of("float32", products="bfloat16")
+    products = products_of(variant, "float32") or "bfloat16"
+    precision = Precision.of("float32", products=products)
     return render(KernelSpec.of(replace(works[0], precision=precision)))
 
 

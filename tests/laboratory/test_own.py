@@ -56,7 +56,10 @@ def test_all_that_conv2d_takes_can_be_asked_for():
 
 def test_one_layer_that_can_be_computed_is_enough():
     MAIN.check([STRIDED, LAYER])
-    Own(dtype="int8", options={"algorithm": "mcmr"}).check([STRIDED, LAYER])
+    tiles = Own(dtype="int8", options={"algorithm": "mcmr", "product_dtype": "int8"})
+    tiles.check([STRIDED, LAYER])
+    assert tiles.but("other", tile=2).options == {**tiles.options, "tile": 2}
+    assert tiles.but("other", algorithm="direct").options == {"algorithm": "direct"}
     for own in (MAIN, Own(dtype="int8", options={"algorithm": "mcmr", "tile": 2})):
         with pytest.raises(Unsupported, match="stride"):
             own.check([STRIDED])

@@ -191,6 +191,8 @@ def test_facts_are_those_that_an_earlier_version_knows():
     assert ours_int8._facts(object(), data, "auto", None) == {"algorithm": "auto", "tile": None}
     tiled = ours_int8._facts(object(), data, "mcmr", 2)
     assert tiled["tile"] == [2, 2] and tiled["product_dtype"] == "int16"
+    bytes_ = ours_int8._facts(object(), data, "mcmr", 2, "int8")
+    assert bytes_ == {**tiled, "product_dtype": "int8"}
 
 
 def test_data_of_8_bits_uses_them():

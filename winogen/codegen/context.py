@@ -11,6 +11,7 @@ from winogen.codegen.functions import FUNCTIONS, TypedConstants
 from winogen.codegen.headers import FunctionContext, function
 from winogen.codegen.templates import Context
 from winogen.codegen.transform import Transform
+from winogen.kernels.dots import dots_of
 from winogen.kernels.fourier import FourierSpec
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import WISHES, Spec, declaration, fields_for, wishes_of
@@ -139,6 +140,7 @@ class ProductKernelContext(KernelContext):
     by_lane: bool = False  # whether products take one number of a register for all lanes
     lane_halves: bool = False  # whether those of float16 do
     fused_words: bool = False  # whether one instruction multiplies and adds words
+    byte_dot: str = ""  # which does where these have four bytes
     chains: int = 1  # sums of each output that are added up in the end
     prefetch: Prefetches
     row_step: str  # numbers from one row of the register block to the next
@@ -214,7 +216,15 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "by_lane": target.by_lane,
         "lane_halves": target.by_lane and precision.format.summing == "short",
         "fused_words": bool(target.multiplying(precision.format)),
+        "byte_dot": _byte_dot(precision, target),
     }
+
+
+def _byte_dot(precision: Precision, target: Target) -> str:
+    """The instruction that multiplies and adds words of four bytes, "" for none."""
+    able = {(name,) for name in target.multiplying(precision.format)}
+    dots = (dot for dot in dots_of(target) if dot.together == precision.format.together == 4)
+    return next((dot.name for dot in dots if dot.extensions in able), "")
 
 
 def _stored_as(number: str, real: NumberType) -> str:

@@ -79,6 +79,9 @@ class QConv2d(Weighted):
         `plan`. "mcmr": Winograd's, which is not exact; see `error`.
     tile
         With "mcmr", outputs of a tile along each axis: 2 or 4, None for 4.
+    product_dtype
+        With "mcmr", what transformed numbers are rounded to: "int16", or "int8", which is faster
+        and far less exact: see `error`. None for "int16".
 
     Raises
     ------
@@ -121,6 +124,7 @@ class QConv2d(Weighted):
         # end
         algorithm: Literal["auto", "direct", "im2col", "mcmr"] = "auto",
         tile: Literal[2, 4] | None = None,
+        product_dtype: Literal["int16", "int8"] | None = None,
         # parameters: threads
         threads: SupportsIndex | None = None,
         # end
@@ -148,9 +152,13 @@ class QConv2d(Weighted):
                 f'activation: got {activation!r} with {without}; allowed: None or "relu"'
             )
         self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS, "mcmr"))
-        if tile is not None and self._algorithm != "mcmr":
-            raise InvalidValue(f'tile: got {tile!r}; allowed: None, but with algorithm="mcmr"')
+        for name, value in (("tile", tile), ("product_dtype", product_dtype)):
+            if value is not None and self._algorithm != "mcmr":
+                raise InvalidValue(
+                    f'{name}: got {value!r}; allowed: None, but with algorithm="mcmr"'
+                )
         self._tile = 4 if tile is None else tile
+        self._products = "int16" if product_dtype is None else product_dtype
         self._threads = arguments.threads(threads)
         self._forget()
         if self._algorithm == "mcmr":  # refuses what it cannot do
@@ -251,7 +259,7 @@ class QConv2d(Weighted):
             self._tiles.append(
                 QuantizedTiles(
                     self._filters, self._scales, self._layer, self._x_zero, self._relu, self._tile,
-                    self._threads,
+                    self._products, self._threads,
                 )
             )  # fmt: skip
         return self._tiles[0]
@@ -320,6 +328,7 @@ class QConv2d(Weighted):
         "_in_reals",
         "_algorithm",
         "_tile",
+        "_products",
         "_threads",
     )
 

@@ -3,7 +3,8 @@
 Transformed tiles of bytes need more than 8 bits. So tiles are transformed in float32 and rounded to
 16 bits, with a scale for each tile, position and 32 channels, and the 32-bit sums of their products
 are exact; see `winogen.kernels.integers_family`. The result is rounded to bytes once: it may differ
-by one step from the exact one where that lies near a half.
+by one step from the exact one where that lies near a half. Rounded to 8 bits on the way, tiles of
+products take half the time, and results differ by as much as the layer's own rounding to bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
 from winogen.toolchain.threads import with_team
 
-TILES = (2, 4)
+TILES, PRODUCTS = (2, 4), ("int16", "int8")
 _CDEF = """
 void winogen_widen(const void *from, int64_t count, int flip, int zero, void *to, int threads);
 void winogen_narrow(const void *from, int64_t count, float zero, float lowest, float highest,
@@ -45,7 +46,7 @@ class QuantizedTiles:
 
     def __init__(
         self, filters: QuantizedFilters, scales: Scales | None, layer: Layer, x_zero: int,
-        relu: bool, tile: int, threads: int,
+        relu: bool, tile: int, products: str, threads: int,
     ):  # fmt: skip
         if scales is None:
             raise InvalidValue(
@@ -54,6 +55,7 @@ class QuantizedTiles:
         tile = arguments.whole("tile", tile, TILES[0], f"{TILES[0]} or {TILES[1]}", TILES[1])
         if tile not in TILES:
             raise InvalidValue(f"tile: got {tile}; allowed: {TILES[0]} or {TILES[1]}")
+        arguments.choice("product_dtype", products, PRODUCTS)
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
         weight = filters.weight.astype(np.float64)
         if filters.zero is not None:
@@ -71,7 +73,7 @@ class QuantizedTiles:
             layout="NCHW" if layer.planar else "NHWC",
             algorithm="mcmr",
             tile=tile,
-            product_dtype="int16",
+            product_dtype=products,
             threads=threads,
         )
 

@@ -16,6 +16,7 @@ from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.mcmr_float16 import McmrFloat16
+from winogen.kernels.mcmr_int8 import McmrInt8
 from winogen.kernels.mcmr_int16 import McmrInt16
 from winogen.kernels.patches import Patches
 from winogen.kernels.pixels import Pixels
@@ -71,6 +72,7 @@ for _variant in (
     Winograd1dInt16(),
     Winograd1d(),
     McmrInt16(),
+    McmrInt8(),
     McmrFloat16(),
     Mcmr(),
 ):

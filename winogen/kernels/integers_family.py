@@ -1,9 +1,9 @@
 """Regions whose products are of integers: V and U are rounded, and products summed exactly.
 
 The tiles of a chunk of channels are transformed in float32, a few at a time. Each of their
-positions has a step of its own, by which its numbers become integers of at most 15 bits. Filters
-have a step for each position, so large that no sum of a chunk leaves its 32 bits. Between chunks
-sums are of float32.
+positions has a step of its own, by which its numbers become integers of at most 15 bits, or of 7.
+Filters have a step for each position, so large that no sum of a chunk leaves its 32 bits. Between
+chunks sums are of float32.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from winogen.records.tuning import PREFETCHING
 
 _PLACE = 24  # bytes of where a tile goes
 _AT_ONCE = 10 << 10  # bytes of tiles before they are rounded: a part of L1, beside their words
-CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "dot_i16x8": 2, "": 6}
+_OF_FOUR = 12  # the same of words of four numbers
 # Instructions by which a vector of channels is squared and added to others, scaled and rounded, and
 # joined to another; by which vectors become one whose lanes are the sums of each; and by which a
 # lane gets the inverse root of its sum.
@@ -38,6 +38,7 @@ class RegionsOfIntegers(Regions):
     """What differs from kernels whose products are of floating point numbers."""
 
     formats = ("int16",)
+    word, chunk = 2, 32  # numbers of a word, and channels whose products are summed in integers
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
@@ -50,42 +51,48 @@ class RegionsOfIntegers(Regions):
 
     def fixed(self, work: Work) -> dict[str, int]:
         return super().fixed(work) | {
-            "word": 2,
-            "chunk": CHUNK,
+            "word": self.word,
+            "chunk": self.chunk,
             "tiles_at_once": int(self.tiles_at_once(work)),
         }
 
     def tiles_at_once(self, work: Work) -> Any:
         """Tiles side by side that are transformed before they are rounded: they stay in L1."""
-        return np.clip(_AT_ONCE // (positions(work) * CHUNK * work.itemsize), 1, TILES_AT_ONCE)
+        size = positions(work) * self.chunk * work.itemsize
+        return np.clip(_AT_ONCE // size, 1, TILES_AT_ONCE)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions_of_integers(target)
 
     def depth(self, work: Work) -> int:
-        return CHUNK
+        return self.chunk
+
+    def words(self, work: Work) -> int:
+        """Words of the channels of a tile, or of a filter."""
+        whole, rest = divmod(work.channels, self.word * work.lanes)
+        return int(whole * work.lanes + min(rest, work.lanes))
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        return {"block": CHUNK, "chains": 1}
+        return {"block": self.chunk, "chains": 1}
 
     def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
         return tuning.band % tuning.vectors == 0
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, tiles = work.lanes, work.images * self.lines(work) * work.block[1]
-        words = blocks(work.channels, 2 * lanes) * lanes
+        words = blocks(work.channels, self.word * lanes) * lanes
         # One vector between positions keeps them off the same cache sets.
         return {
             **super().fields(work),
             "v_step": tiles * words + lanes,
-            "steps_step": tiles * blocks(work.channels, CHUNK) + lanes,
+            "steps_step": tiles * blocks(work.channels, self.chunk) + lanes,
         }
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         size, some = positions(work), self.tiles_at_once(work) * positions(work)
         steps = self.fields(work)["steps_step"]
         buffers = super().buffers(work)
-        together = CHUNK // work.lanes  # vectors of channels of a chunk
+        together = self.chunk // work.lanes  # vectors of channels of a chunk
         for name in {"strip", "columns", "pointer"} & buffers.keys():
             buffers[name] = Buffer(buffers[name].bytes * together)
         places = blocks(some, work.lanes)  # LANES of them have a vector of steps
@@ -101,17 +108,15 @@ class RegionsOfIntegers(Regions):
     def product(self, work: Work) -> PanelProduct:
         rows, times = self.rows_of_products(work)
         fused = work.target.multiplying(work.precision.format)
-        instructions = 1 if fused else _INSTRUCTIONS[work.target.dots]
-        whole, rest = divmod(work.channels, 2 * work.lanes)
-        words = whole * work.lanes + min(rest, work.lanes)
+        usual = _INSTRUCTIONS[work.target.dots] if self.word == 2 else _OF_FOUR
         taps = self.taps_of(work)
         return PanelProduct(
             cost.register_blocks(work, rows),
-            taps * words,
+            taps * self.words(work),
             # Sums become floats after every chunk of channels and every tap.
-            rounds=taps * blocks(work.channels, CHUNK),
+            rounds=taps * blocks(work.channels, self.chunk),
             times=positions(work) * times,
-            more=instructions - 1,
+            more=0 if fused else usual - 1,
         )
 
     def product_price(self, work: Work, machine: Machine, counted: PanelProduct) -> Any:
@@ -119,10 +124,10 @@ class RegionsOfIntegers(Regions):
 
     def rounding(self, work: Work) -> Demand:
         places = work.images * self.lines(work) * work.block[1] * positions(work)
-        vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, CHUNK)
+        vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, self.chunk)
         each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes)
-        # They were stored as floats before; now come words, of two channels, and steps.
-        return Demand(instructions=places * each, stored=places * (vectors / 2 + steps))
+        # They were stored as floats before; now come words and steps.
+        return Demand(instructions=places * each, stored=places * (vectors / self.word + steps))
 
     def input_cycles(
         self, work: Work, machine: Machine, counted: Demand, spilled: Any = 0.0
@@ -162,7 +167,9 @@ class RegionsOfIntegers(Regions):
         return part
 
     def packed_numbers(self, work: Work) -> int:
-        whole, rest = divmod(work.channels, 2 * work.lanes)
-        words = whole * work.lanes + min(rest, work.lanes)
-        rows = self.taps_of(work) * words + 1
-        return work.groups * work.padded_filters * positions(work) * rows * 2
+        rows = self.taps_of(work) * self.words(work) + self.rows_beside(work)
+        return work.groups * work.padded_filters * positions(work) * rows * self.word
+
+    def rows_beside(self, work: Work) -> int:
+        """Rows of packed filters that are no words of channels: the steps."""
+        return 1

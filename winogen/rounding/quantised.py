@@ -93,7 +93,7 @@ def _scaled(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarr
 QUANTISED = {
     # 32760 * 65540 < 2^31, with room for the roundings of 32 numbers.
     "int16": Quantised(32, tiles=32767, filters=32767, tile_norm=32760, filter_norm=65540),
-    "int8": Quantised(32, tiles=127, filters=127),
+    "int8": Quantised(64, tiles=127, filters=127),
 }
 
 _STEP = 1 / 200

@@ -27,7 +27,7 @@ QUANTIZED_ALGORITHMS = ("direct", "im2col", "mcmr")
 # What the benchmark itself says of a layer; the other options of `Conv2d` are for contestants.
 _FIXED = ("stride", "padding", "dilation", "groups", "padding_mode", "activation", "threads")
 OPTIONS = tuple(name for name in NAMES if name not in _FIXED)
-QUANTIZED_OPTIONS = ("layout", "algorithm", "tile")  # of `QConv2d`
+QUANTIZED_OPTIONS = ("layout", "algorithm", "tile", "product_dtype")  # of `QConv2d`
 # Where a contestant runs: in a process with this in its environment, or of this interpreter.
 _VARIABLES = {"isa": "WINOGEN_ISA", "cc": "CC"}
 PLACES = (*_VARIABLES, "python")
@@ -85,6 +85,8 @@ class Own:
         algorithm = changes.get("algorithm")
         if algorithm in ALGORITHMS and not is_tiled(algorithm):
             left_out.update(_TILES)
+            if dtype == "int8":  # only tiles are rounded to another type there
+                left_out.add("product_dtype")
         kept = {option: value for option, value in self.options.items() if option not in left_out}
         if dtype == "int8":
             kept = {option: kept[option] for option in QUANTIZED_OPTIONS if option in kept}

@@ -56,7 +56,7 @@ def _conv(
     )
     nhwc = layout == "NHWC"
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x
-    facts = _facts(conv, data, options.get("algorithm", "auto"), options.get("tile"))
+    facts = _facts(conv, data, **options)
 
     def output(y: np.ndarray) -> np.ndarray:
         found = y.astype(np.float32)
@@ -65,7 +65,14 @@ def _conv(
     return Way(lambda: conv(data), output, facts)
 
 
-def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dict[str, Any]:
+def _facts(
+    conv: Any,
+    data: np.ndarray,
+    algorithm: str = "auto",
+    tile: int | None = None,
+    product_dtype: str | None = None,
+    **_: Any,
+) -> dict[str, Any]:
     """What the report says of it, the instructions that multiply included."""
     facts: dict[str, Any] = {"algorithm": algorithm, "tile": None}
     if hasattr(conv, "plan"):
@@ -80,5 +87,5 @@ def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dic
     facts.pop("predicted_error", None)
     if algorithm == "mcmr":
         side = tile or 4
-        facts |= {"tile": [side, side], "product_dtype": "int16"}
+        facts |= {"tile": [side, side], "product_dtype": product_dtype or "int16"}
     return facts
