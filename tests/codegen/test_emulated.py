@@ -107,3 +107,13 @@ def test_bytes_stay_bytes(isa, dot, draw, tmp_path, seed):
     spec = specs[(seed + draw) % len(specs)]
     count = sanitized_quantized.check(tmp_path, replace(spec, rows=3), elsewhere=other)
     print(f"{count} calls of {spec.name} are right")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("isa", ["neon+dotprod", "neon"])
+def test_tiles_of_bytes_are_near(isa, layout, tmp_path):
+    other = TRIED["neon"]
+    other.need(other.runner[0])
+    found = reaching(kernels.named("mcmr_int8"), layout, "float32", arguments.target(isa))
+    works = next(iter(found.values()))
+    check(tmp_path, affordable([one for work in works for one in cuts(work)][:MOST]), elsewhere=other)
