@@ -116,4 +116,6 @@ def test_tiles_of_bytes_are_near(isa, layout, tmp_path):
     other.need(other.runner[0])
     found = reaching(kernels.named("mcmr_int8"), layout, "float32", arguments.target(isa))
     works = next(iter(found.values()))
-    check(tmp_path, affordable([one for work in works for one in cuts(work)][:MOST]), elsewhere=other)
+    check(
+        tmp_path, affordable([one for work in works for one in cuts(work)][:MOST]), elsewhere=other
+    )

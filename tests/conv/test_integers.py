@@ -40,9 +40,7 @@ def computed(x, weight, products, algorithm="mcmr", tile=4, layout="NCHW", **opt
         x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     if algorithm == "winograd1d" and isinstance(tile, tuple):
         tile = tile[1]
-    y = winogen.conv2d(
-        x, weight, algorithm=algorithm, tile=tile, layout=layout, **options
-    )
+    y = winogen.conv2d(x, weight, algorithm=algorithm, tile=tile, layout=layout, **options)
     return y.transpose(0, 3, 1, 2) if layout == "NHWC" else y
 
 

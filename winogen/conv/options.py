@@ -114,11 +114,10 @@ class Options:
     product_dtype: ProductType | None = None
     """What is multiplied: None, "int16", "int8", "float16" or "bfloat16", as for ``filter_dtype``.
     "int16": transforms in float32, scaled and rounded to integers, whose products are summed
-    exactly by chunks of channels; stride 1 and dilation 1 only. "int8": the same of bytes, by
-    "mcmr" only, and fast on CPUs that multiply bytes: AVX512-VNNI, AVX-VNNI, dot products of ARM.
-    "float16": scaled and rounded numbers in sums of 24 products, by direct convolution or "mcmr",
-    whose transforms are in float32; on CPUs with AVX512-FP16 or FP16 of 64-bit ARM only,
-    Unsupported on others.
+    exactly by chunks of channels. "int8": the same of bytes, by "mcmr" only; fast on CPUs that
+    multiply bytes, with AVX512-VNNI, AVX-VNNI or dot products of 64-bit ARM. "float16": scaled and
+    rounded numbers in sums of 24 products, by direct convolution or "mcmr", whose transforms are in
+    float32; on CPUs with AVX512-FP16 or FP16 of 64-bit ARM only, Unsupported on others.
     "bfloat16": direct convolution of rounded numbers in sums of float32; fast on AMD's CPUs with
     AVX512-BF16."""
 

@@ -78,7 +78,7 @@ class QConv2d(Weighted):
         "direct", "im2col", or "auto": what is predicted to be faster, or was measured to be; see
         `plan`. "mcmr": Winograd's, which is not exact; see `error`.
     tile
-        With "mcmr", outputs of a tile along each axis: 2 or 4, None for 4.
+        With "mcmr", outputs of a tile along each axis: 2, 4 or 6, None for 4.
     product_dtype
         With "mcmr", what transformed numbers are rounded to: "int16", or "int8", which is faster
         and far less exact: see `error`. None for "int16".
@@ -123,7 +123,7 @@ class QConv2d(Weighted):
         activation: Activation | None = None,
         # end
         algorithm: Literal["auto", "direct", "im2col", "mcmr"] = "auto",
-        tile: Literal[2, 4] | None = None,
+        tile: Literal[2, 4, 6] | None = None,
         product_dtype: Literal["int16", "int8"] | None = None,
         # parameters: threads
         threads: SupportsIndex | None = None,

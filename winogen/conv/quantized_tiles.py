@@ -3,8 +3,8 @@
 Transformed tiles of bytes need more than 8 bits. So tiles are transformed in float32 and rounded to
 16 bits, with a scale for each tile, position and 32 channels, and the 32-bit sums of their products
 are exact; see `winogen.kernels.integers_family`. The result is rounded to bytes once: it may differ
-by one step from the exact one where that lies near a half. Rounded to 8 bits on the way, tiles of
-products take half the time, and results differ by as much as the layer's own rounding to bytes.
+by one step from the exact one where that lies near a half. Rounded to 8 bits, tiles are multiplied
+in half the time, and results are as far off again as the rounding of inputs and weights makes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
 from winogen.toolchain.threads import with_team
 
-TILES, PRODUCTS = (2, 4), ("int16", "int8")
+TILES, PRODUCTS = (2, 4, 6), ("int16", "int8")
+# What larger tiles that are rounded to bytes are computed modulo: with 1.3 times the products of
+# those by points, they are a quarter as far off, or a tenth.
+LARGER = {4: "x, x-1, x+1, x^2+1, inf", 6: "x, x-3/4, x+3/4, x-4/3, x+4/3, x^2+1, inf"}
 _CDEF = """
 void winogen_widen(const void *from, int64_t count, int flip, int zero, void *to, int threads);
 void winogen_narrow(const void *from, int64_t count, float zero, float lowest, float highest,
@@ -52,9 +55,10 @@ class QuantizedTiles:
             raise InvalidValue(
                 'algorithm: got "mcmr" without y_scale; allowed: direct, im2col, which are exact'
             )
-        tile = arguments.whole("tile", tile, TILES[0], f"{TILES[0]} or {TILES[1]}", TILES[1])
+        allowed = " or ".join(map(str, TILES))
+        tile = arguments.whole("tile", tile, TILES[0], allowed, TILES[-1])
         if tile not in TILES:
-            raise InvalidValue(f"tile: got {tile}; allowed: {TILES[0]} or {TILES[1]}")
+            raise InvalidValue(f"tile: got {tile}; allowed: {allowed}")
         arguments.choice("product_dtype", products, PRODUCTS)
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
         weight = filters.weight.astype(np.float64)
@@ -62,6 +66,8 @@ class QuantizedTiles:
             weight -= filters.zero[:, None, None, None]
         factor = scales.multiplier.astype(np.float64)
         bias = None if filters.bias is None else (filters.bias * factor).astype(np.float32)
+        usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
+        moduli = LARGER.get(tile) if usual and products == "int8" else None
         top, bottom, left, right = layer.padding
         self._conv = Conv2d(
             (weight * factor[:, None, None, None]).astype(np.float32),
@@ -73,6 +79,7 @@ class QuantizedTiles:
             layout="NCHW" if layer.planar else "NHWC",
             algorithm="mcmr",
             tile=tile,
+            moduli=moduli,
             product_dtype=products,
             threads=threads,
         )
