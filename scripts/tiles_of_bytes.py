@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -69,7 +70,10 @@ def measure(name: str, rounds: int) -> None:
     x = rng.standard_normal((1, *layer.input[2:], layer.input[1])).astype(np.float32)
     weight = rng.standard_normal(layer.weight).astype(np.float32)
     (x_codes, x_step), (w_codes, w_steps) = codes(x, (0, 1, 2, 3)), codes(weight, (1, 2, 3))
-    scales = {"x_scale": float(x_step.item()), "w_scale": w_steps.ravel().astype(np.float32)}
+    scales: dict[str, Any] = {
+        "x_scale": float(x_step.item()),
+        "w_scale": w_steps.ravel().astype(np.float32),
+    }
     y_scale = float(6 * np.sqrt(np.prod(layer.weight[1:])) / 127)
     wide = (x.astype(np.float64), weight.astype(np.float64))
     exact = winogen.conv2d(*wide, algorithm="direct", **SAME)
@@ -79,7 +83,7 @@ def measure(name: str, rounds: int) -> None:
     errors = {"bytes, exact": f"{off(of_codes, of_codes)} {off(of_codes, exact)}"}
     for label, options in FLOATS.items():
         conv = winogen.Conv2d(weight, **SAME, **options)
-        calls[label] = lambda conv=conv: conv(x)
+        calls[label] = partial(conv, x)
         near = winogen.Conv2d(rounded[1].astype(np.float32), **SAME, **options)
         errors[label] = off(conv(x), exact)
         y = near(rounded[0].astype(np.float32))
@@ -87,7 +91,7 @@ def measure(name: str, rounds: int) -> None:
     for label, options in BYTES.items():
         of_bytes = winogen.QConv2d(w_codes, **SAME, **scales, y_scale=y_scale, **options)
         of_bytes(x_codes)
-        calls[label] = lambda of_bytes=of_bytes: of_bytes(x_codes)
+        calls[label] = partial(of_bytes, x_codes)
     times: dict[str, list[float]] = {label: [] for label in calls}
     for _ in range(rounds):
         for label, call in calls.items():

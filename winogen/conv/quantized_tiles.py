@@ -28,6 +28,7 @@ from winogen.records import Target
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
 from winogen.toolchain.threads import with_team
+from winogen.typing import ProductType
 
 TILES, PRODUCTS = (2, 4, 6), ("int16", "int8")
 # What larger tiles that are rounded to bytes are computed modulo: with 1.3 times the products of
@@ -49,7 +50,7 @@ class QuantizedTiles:
 
     def __init__(
         self, filters: QuantizedFilters, scales: Scales | None, layer: Layer, x_zero: int,
-        relu: bool, tile: int, products: str, threads: int,
+        relu: bool, tile: int, products: ProductType, threads: int,
     ):  # fmt: skip
         if scales is None:
             raise InvalidValue(
