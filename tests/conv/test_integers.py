@@ -133,12 +133,14 @@ def test_what_is_not_finite_stays_so_where_it_is(products, value):
     y = computed(x, weight, products)
     x[0, 33, 5, 5] = value  # in the tiles of rows 0 to 3 (their last input) and 4 to 7, only
     bad = computed(x, weight, products)
-    assert not np.isfinite(bad[:, :, 4:8, 4:8]).any()
+    assert np.isnan(bad[:, :, 4:8, 4:8]).all()
     assert np.array_equal(bad[:, :, 8:], y[:, :, 8:])
+    # The first number of the tile of rows 6 and 7 is all of it that is not finite.
+    assert np.isnan(computed(x, weight, products, tile=2)[:, :, 6, 6]).all()
     x, weight = normal(40, 20, (12, 12))
     weight[3, 17, 1, 1] = value
     bad = computed(x, weight, products)
-    assert not np.isfinite(bad[:, 3]).any()
+    assert np.isnan(bad[:, 3]).all()
     assert np.array_equal(np.delete(bad, 3, 1), np.delete(y, 3, 1))
 
 

@@ -99,15 +99,9 @@ def precisions(layer: Layer, request: Request, target: Target) -> list[Precision
         for filters, products in _NARROW
         # No error is less than that of rounding one factor.
         if not (layer.rank == 3 and products)  # which have no kernels for volumes
-        and _is_offered(products, target)
         and 2.0 ** -(NUMBERS[filters or products or layer.dtype].bits + 1) < request.tolerance
     ]
     return [None, *(one for one in narrow if _computes(request.algorithm, one, target))]
-
-
-def _is_offered(products: str | None, target: Target) -> bool:
-    form = PRODUCT_FORMATS[products or "real"]
-    return form.unasked or bool(target.multiplying(form))
 
 
 def _computes(algorithm: str, precision: Precision, target: Target) -> bool:

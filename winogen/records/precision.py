@@ -104,7 +104,6 @@ class ProductFormat:
     # ... and on cores where one instruction takes as long as so many that multiply and add floats.
     slow: tuple[tuple[str, int], ...] = ()
     portable: bool = True  # whether targets without any of them multiply such words, too
-    unasked: bool = True  # whether a tolerance may choose it there
     option: bool = True  # whether `product_dtype` may ask for it
 
 
@@ -114,9 +113,7 @@ PRODUCT_FORMATS: dict[str, ProductFormat] = {
     for form in (
         ProductFormat("real", option=False),
         ProductFormat("int16", 2, "stepped", frozenset({"vnni", "avxvnni"})),
-        ProductFormat(
-            "int8", 4, "stepped", frozenset({"vnni", "avxvnni", "dotprod"}), unasked=False
-        ),
+        ProductFormat("int8", 4, "stepped", frozenset({"vnni", "avxvnni", "dotprod"})),
         ProductFormat("float16", 2, "short", frozenset({"fp16"}), portable=False),
         ProductFormat("bfloat16", 2, "kept", frozenset({"bf16"}), 3, (("skylake_avx512", 4),)),
         ProductFormat("bytes", 4, "whole", option=False),
