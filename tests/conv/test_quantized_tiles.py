@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import winogen
+from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 
 from .conftest import quick_kernels
@@ -28,8 +29,10 @@ def layer(tile=4, kind="uint8", products=None, **options):
     shape = (2, 40, 13, 18) if options.get("layout", "NCHW") == "NCHW" else (2, 13, 18, 40)
     x = random.integers(0, 256, shape).astype(np.uint8).view(kind)
     tiles = {"algorithm": "mcmr", "tile": tile, "product_dtype": products}
-    by = winogen.QConv2d(weight, bias, **tiles, **numbers)
-    return by, winogen.QConv2d(weight, bias, algorithm="direct", **numbers), x
+    by = winogen.QConv2d(weight, bias, **{**tiles, **numbers})
+    numbers = {**numbers, "algorithm": "direct"}
+    numbers.pop("tolerance", None)
+    return by, winogen.QConv2d(weight, bias, **numbers), x
 
 
 def check_near(by, exact, x):
@@ -96,6 +99,30 @@ def test_the_error_is_stated(quick_kernels):
         small.bound(x.shape)
 
 
+@pytest.mark.parametrize("tolerance, products", [(0.05, "int8"), (1e-3, "int16")])
+def test_a_tolerance_takes_the_fastest_tiles_within_it(
+    tolerance, products, quick_kernels, monkeypatch
+):
+    _, exact, x = layer()
+    by, _, _ = layer(None, algorithm="auto", tolerance=tolerance)
+    monkeypatch.setattr(QuantizedTiles, "seconds", lambda self, shape: 0.0)  # as large layers are
+    assert 0 < by.error(x.shape) <= tolerance
+    assert products in by.source(x.shape) and by.plan(x.shape).algorithm == "mcmr"
+    codes = by(x).astype(int) - exact(x)
+    assert 0 < np.abs(codes).max() <= 2 * 255 * by.error(x.shape) + 1
+    assert (pickle.loads(pickle.dumps(by))(x) == by(x)).all()
+    with_add = dict(add=exact(x), add_scale=0.1)
+    assert (by(x, **with_add) == exact(x, **with_add)).all(), "what tiles do not do is exact"
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 1e-9}, {"tolerance": 0.05, "stride": 5}])
+def test_where_no_tile_is_within_a_tolerance_results_are_exact(options, quick_kernels):
+    options = {"algorithm": "auto", **options}
+    by, exact, x = layer(None, **options)
+    assert by.error(x.shape) == 0 and by.plan(x.shape).algorithm != "mcmr"
+    assert (by(x) == exact(x)).all()
+
+
 def test_outputs_copies_and_single_images(quick_kernels):
     by, _, x = layer()
     y = by(x)
@@ -116,6 +143,12 @@ def test_what_is_refused():
         ({"algorithm": "mcmr", "tile": "4"}, "tile: got '4'; allowed: 2 or 4 or 6"),
         ({"algorithm": "mcmr", "tile": np.array([2, 4])}, "tile: got array([2, 4]); allowed"),
         ({"algorithm": "mcmr", "stride": 5}, "stride"),
+        ({"tolerance": 0}, "tolerance: got 0; allowed: None or a positive number"),
+        ({"tolerance": 0.1, "algorithm": "direct"}, "got 0.1 with algorithm 'direct'; allowed: N"),
+        (
+            {"tolerance": 0.1, "y_scale": None, "x_scale": None, "w_scale": None},
+            "got 0.1 with outputs that are sums; allowed: None",
+        ),
         ({"algorithm": "mcmr", "y_scale": None}, 'got "mcmr" without y_scale; allowed: direct'),
     ):
         with pytest.raises((InvalidType, InvalidValue, Unsupported), match=re.escape(message)):

@@ -27,7 +27,7 @@ from winogen.conv.quantization import (
 )
 from winogen.conv.quantization import scale as real_scale
 from winogen.conv.quantized_planner import CallNumbers, QuantizedCall, QuantizedKernels
-from winogen.conv.quantized_tiles import QuantizedTiles
+from winogen.conv.quantized_tiles import EVERY, QuantizedTiles
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
@@ -82,6 +82,9 @@ class QConv2d(Weighted):
     product_dtype
         With "mcmr", what transformed numbers are rounded to: "int16", or "int8", which is faster
         and far less exact: see `error`. None for "int16".
+    tolerance
+        With "auto" and ``y_scale``, what `error` may be: then "mcmr" takes part, in any tile and
+        product, and runs where it is predicted to be faster. None: results are exact.
 
     Raises
     ------
@@ -125,6 +128,7 @@ class QConv2d(Weighted):
         algorithm: Literal["auto", "direct", "im2col", "mcmr"] = "auto",
         tile: Literal[2, 4, 6] | None = None,
         product_dtype: Literal["int16", "int8"] | None = None,
+        tolerance: Real | None = None,
         # parameters: threads
         threads: SupportsIndex | None = None,
         # end
@@ -159,6 +163,12 @@ class QConv2d(Weighted):
                 )
         self._tile = 4 if tile is None else tile
         self._products = "int16" if product_dtype is None else product_dtype
+        self._tolerance = None if tolerance is None else arguments.positive(
+            "tolerance", tolerance, "None or a positive number, as 0.01"
+        )  # fmt: skip
+        if tolerance is not None and (self._algorithm != "auto" or y_scale is None):
+            without = "outputs that are sums" if y_scale is None else f"algorithm {algorithm!r}"
+            raise InvalidValue(f"tolerance: got {tolerance!r} with {without}; allowed: None")
         self._threads = arguments.threads(threads)
         self._forget()
         if self._algorithm == "mcmr":  # refuses what it cannot do
@@ -198,9 +208,10 @@ class QConv2d(Weighted):
             view, around = seams.writeable(
                 out, problem.output_shape, dtype, layout, others, "the result"
             )
-        if self._algorithm == "mcmr":
+        tiles = self._tiles_for(x.shape, x.dtype, add is not None)
+        if tiles is not None:
             y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
-            self._tiled()(x, y)
+            tiles(x, y)
             return y
         x, channels = seams.readable("input", x, layout)
         y = memory.empty(problem.output_shape, dtype, "output") if view is None else view
@@ -247,22 +258,39 @@ class QConv2d(Weighted):
     def error(self, input_shape: Any) -> float:
         """Return the expected max |y - exact| / max |exact| of outputs before they are rounded.
 
-        0 but for "mcmr": whose outputs then differ from the exact ones by one step where these lie
+        0 but for "mcmr", whose outputs then differ from the exact ones by one step where these lie
         as near to a half, which is a share of about twice the mean error, counted in steps. Raises
         InvalidValue for a shape that does not fit.
         """
         self._layer.problem(input_shape)  # refuses shapes that do not fit
-        return self._tiled().error(input_shape) if self._algorithm == "mcmr" else 0.0
+        tiles = self._tiles_for(input_shape)
+        return 0.0 if tiles is None else tiles.error(input_shape)
 
     def _tiled(self) -> QuantizedTiles:
         if not self._tiles:
+            kinds = [(self._tile, self._products)] if self._tolerance is None else EVERY
             self._tiles.append(
                 QuantizedTiles(
-                    self._filters, self._scales, self._layer, self._x_zero, self._relu, self._tile,
-                    self._products, self._threads,
+                    self._filters, self._scales, self._layer, self._x_zero, self._relu, kinds,
+                    self._threads, self._tolerance,
                 )
             )  # fmt: skip
         return self._tiles[0]
+
+    def _tiles_for(
+        self, shape: Any, dtype: Any = None, adds: bool = False
+    ) -> QuantizedTiles | None:
+        """The tiles that inputs of a shape go through; None where an exact kernel is faster."""
+        if self._algorithm == "mcmr":
+            return self._tiled()
+        if self._tolerance is None or self._in_reals or adds:
+            return None
+        key = tuple(shape)
+        if key not in self._by_tiles:
+            x_dtype = np.dtype(dtype or BYTES[self._x_zero < 0])
+            exact = self._offer(self._whole(key), x_dtype, None).candidates[0].seconds
+            self._by_tiles[key] = self._tiled().seconds(key) < exact
+        return self._tiled() if self._by_tiles[key] else None
 
     def bound(self, input_shape: Any, dtype: str = "uint8") -> QuantizedCall:
         """Return the call for inputs of this shape and dtype, for others that make it.
@@ -298,8 +326,9 @@ class QConv2d(Weighted):
 
         Nothing is compiled. Raises InvalidValue for a shape that does not fit the weights.
         """
-        if self._algorithm == "mcmr":
-            plan = self._tiled().plan(input_shape)
+        tiles = self._tiles_for(input_shape, dtype)
+        if tiles is not None:
+            plan = tiles.plan(input_shape)
         else:
             x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
             plan = Plan.of(self._offer(self._whole(input_shape), x_dtype, self._reals))
@@ -307,8 +336,9 @@ class QConv2d(Weighted):
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
-        if self._algorithm == "mcmr":
-            return self._tiled().source(input_shape)
+        tiles = self._tiles_for(input_shape, dtype)
+        if tiles is not None:
+            return tiles.source(input_shape)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
         return self._bind(problem, dtype, self._output_dtype(x_dtype), self._reals).kernel.source
@@ -329,6 +359,7 @@ class QConv2d(Weighted):
         "_algorithm",
         "_tile",
         "_products",
+        "_tolerance",
         "_threads",
     )
 
@@ -338,6 +369,7 @@ class QConv2d(Weighted):
         # Shape and dtype of an input -> its call, and shape and dtype of the output.
         self._ready: dict[tuple, tuple[QuantizedCall, tuple[int, ...], np.dtype]] = {}
         self._tiles: list[QuantizedTiles] = []  # one, once it is needed
+        self._by_tiles: dict[tuple[int, ...], bool] = {}  # shape of an input -> whether these run
 
     def _output_dtype(self, input: np.dtype) -> np.dtype:
         """The dtype of the output; refuses inputs of a dtype that the zero points do not fit."""

@@ -9,9 +9,12 @@ in half the time, and results are as far off again as the rounding of inputs and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
+from itertools import product
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -23,14 +26,18 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.stock import first_at_hand
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidValue, Unsupported
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
+from winogen.toolchain.machine import current
 from winogen.toolchain.threads import with_team
 from winogen.typing import ProductType
 
-TILES, PRODUCTS = (2, 4, 6), ("int16", "int8")
+Kind = tuple[int, ProductType]  # outputs of a tile along each axis, and what is multiplied
+TILES = (2, 4, 6)
+PRODUCTS: tuple[ProductType, ...] = ("int16", "int8")
+EVERY: tuple[Kind, ...] = tuple(product(TILES, PRODUCTS))
 # What larger tiles that are rounded to bytes are computed modulo: with 1.3 times the products of
 # those by points, they are a quarter as far off, or a tenth.
 LARGER = {4: "x, x-1, x+1, x^2+1, inf", 6: "x, x-3/4, x+3/4, x-4/3, x+4/3, x^2+1, inf"}
@@ -44,60 +51,78 @@ void winogen_narrow(const void *from, int64_t count, float zero, float lowest, f
 class QuantizedTiles:
     """A quantized convolution whose tiles are computed in real numbers.
 
-    ``padding``, ``stride`` and so on are those of ``layer``. Raises InvalidValue for sums as
-    output, Unsupported where tiles do not apply: large strides, a stride beside a dilation.
+    ``padding``, ``stride`` and so on are those of ``layer``. ``kinds``: the one that computes, or
+    with a ``tolerance`` those that may. Raises InvalidValue for sums as output, Unsupported where
+    tiles do not apply: large strides, a stride beside a dilation.
     """
 
     def __init__(
         self, filters: QuantizedFilters, scales: Scales | None, layer: Layer, x_zero: int,
-        relu: bool, tile: int, products: ProductType, threads: int,
+        relu: bool, kinds: Sequence[Kind], threads: int, tolerance: float | None = None,
     ):  # fmt: skip
         if scales is None:
             raise InvalidValue(
                 'algorithm: got "mcmr" without y_scale; allowed: direct, im2col, which are exact'
             )
         allowed = " or ".join(map(str, TILES))
-        tile = arguments.whole("tile", tile, TILES[0], allowed, TILES[-1])
-        if tile not in TILES:
-            raise InvalidValue(f"tile: got {tile}; allowed: {allowed}")
-        arguments.choice("product_dtype", products, PRODUCTS)
+        for tile, products in kinds:
+            tile = arguments.whole("tile", tile, TILES[0], allowed, TILES[-1])
+            if tile not in TILES:
+                raise InvalidValue(f"tile: got {tile}; allowed: {allowed}")
+            arguments.choice("product_dtype", products, PRODUCTS)
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
+        self._tolerance = tolerance
+        self._chosen: dict[tuple[int, ...], Conv2d | None] = {}  # by the shape of inputs
         weight = filters.weight.astype(np.float64)
         if filters.zero is not None:
             weight -= filters.zero[:, None, None, None]
         factor = scales.multiplier.astype(np.float64)
+        real = (weight * factor[:, None, None, None]).astype(np.float32)
         bias = None if filters.bias is None else (filters.bias * factor).astype(np.float32)
-        usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
-        moduli = LARGER.get(tile) if usual and products == "int8" else None
-        top, bottom, left, right = layer.padding
-        self._conv = Conv2d(
-            (weight * factor[:, None, None, None]).astype(np.float32),
-            bias,
-            stride=layer.stride,
-            padding=((top, bottom), (left, right)),
-            dilation=layer.dilation,
-            groups=layer.groups,
-            layout="NCHW" if layer.planar else "NHWC",
-            algorithm="mcmr",
-            tile=tile,
-            moduli=moduli,
-            product_dtype=products,
-            threads=threads,
-        )
+        self._convs = []
+        for tile, products in kinds:
+            # A tolerance leaves out what does not apply.
+            with suppress(*(() if tolerance is None else (Unsupported, InvalidValue))):
+                self._convs.append(_layer(real, bias, layer, tile, products, threads))
 
     def error(self, input_shape: Any) -> float:
         """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
-        return float(self._conv.plan(input_shape).predictions[0][1])
+        return float(self.plan(input_shape).predictions[0].error)
+
+    def seconds(self, input_shape: tuple[int, ...]) -> float:
+        """Return the predicted time of a call, both passes included; inf where none applies."""
+        if self._of(input_shape) is None:
+            return inf
+        plan, machine = self.plan(input_shape), current()
+        moved = 5 * (prod(plan.input_shape) + prod(plan.output_shape))  # a byte and a float each
+        passes = moved / (machine.memory_rate * machine.clock_ghz * 1e9)
+        return float(plan.predictions[0].seconds) + passes
 
     def plan(self, input_shape: Any) -> Plan:
         """Return what a call with an input of this shape does: its kernel has float32 arrays."""
-        plan = self._conv.plan(input_shape)
+        plan = self._one(input_shape).plan(input_shape)
         numbers = prod(plan.input_shape) + prod(plan.output_shape)
         return replace(plan, workspace_bytes=plan.workspace_bytes + 4 * numbers)
 
     def source(self, input_shape: Any) -> str:
         """Return the C of its kernel, which is one of float32 arrays."""
-        return str(self._conv.plan(input_shape).source)
+        return str(self._one(input_shape).plan(input_shape).source)
+
+    def _one(self, input_shape: Any) -> Conv2d:
+        found = self._of(tuple(input_shape))
+        assert found is not None, "whoever asks knows that there is one"
+        return found
+
+    def _of(self, input_shape: tuple[int, ...]) -> Conv2d | None:
+        """What computes inputs of a shape: within a tolerance what is predicted to be fastest."""
+        if self._tolerance is None:
+            return self._convs[0]
+        if input_shape not in self._chosen:
+            found = [(conv.plan(input_shape).predictions[0], conv) for conv in self._convs]
+            within = [pair for pair in found if pair[0].error <= self._tolerance]
+            best = min(within, key=lambda pair: pair[0].seconds, default=None)
+            self._chosen[input_shape] = best and best[1]
+        return self._chosen[input_shape]
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""
@@ -109,7 +134,7 @@ class QuantizedTiles:
         library.lib.winogen_widen(
             pointer(x), x.size, flip, self._x_zero + flip, pointer(real), threads
         )
-        sums = self._conv(real)
+        sums = self._one(x.shape)(real)
         zero, (lowest, highest) = self._scales.zero, RANGES[y.dtype.name]
         whole = y if y.flags.c_contiguous else np.empty(y.shape, y.dtype)
         library.lib.winogen_narrow(
@@ -118,6 +143,29 @@ class QuantizedTiles:
         )  # fmt: skip
         if whole is not y:
             y[...] = whole
+
+
+def _layer(
+    weight: np.ndarray, bias: np.ndarray | None, layer: Layer, tile: int, products: ProductType,
+    threads: int,
+) -> Conv2d:  # fmt: skip
+    """Return a layer of real numbers by tiles, whose products are of integers."""
+    usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
+    top, bottom, left, right = layer.padding
+    return Conv2d(
+        weight,
+        bias,
+        stride=layer.stride,
+        padding=((top, bottom), (left, right)),
+        dilation=layer.dilation,
+        groups=layer.groups,
+        layout="NCHW" if layer.planar else "NHWC",
+        algorithm="mcmr",
+        tile=tile,
+        moduli=LARGER.get(tile) if usual and products == "int8" else None,
+        product_dtype=products,
+        threads=threads,
+    )
 
 
 def build_of(target: Target) -> Build:

@@ -27,7 +27,7 @@ QUANTIZED_ALGORITHMS = ("direct", "im2col", "mcmr")
 # What the benchmark itself says of a layer; the other options of `Conv2d` are for contestants.
 _FIXED = ("stride", "padding", "dilation", "groups", "padding_mode", "activation", "threads")
 OPTIONS = tuple(name for name in NAMES if name not in _FIXED)
-QUANTIZED_OPTIONS = ("layout", "algorithm", "tile", "product_dtype")  # of `QConv2d`
+QUANTIZED_OPTIONS = ("layout", "algorithm", "tile", "product_dtype", "tolerance")  # of `QConv2d`
 # Where a contestant runs: in a process with this in its environment, or of this interpreter.
 _VARIABLES = {"isa": "WINOGEN_ISA", "cc": "CC"}
 PLACES = (*_VARIABLES, "python")
