@@ -57,7 +57,7 @@ def default_moduli(m: int, r: int) -> tuple[Modulus, ...]:
     return between(n, n // 3 - 1)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # 1.0 is no number of pairs, though it equals 1
 def between(n: int, pairs: int) -> tuple[Modulus, ...]:
     """Return moduli of total degree n, ``pairs`` of degree 2 on the unit circle, others linear.
 
@@ -71,7 +71,7 @@ def between(n: int, pairs: int) -> tuple[Modulus, ...]:
     return (*_line(n - 2 * pairs), *_circle(cosines, pairs))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)
 def gaussian(n: int, pairs: int) -> tuple[Modulus, ...]:
     """Return moduli like those of `between`, with roots a + b i of rational a and b.
 
