@@ -191,13 +191,18 @@ class FilterKey(NamedTuple):
         return self._replace(width=(before, after), spread=self.colours, colours=0)
 
 
-class PictureFilter(Convolution):
-    """A convolution of pictures, whose pixels may be integers while its weights are floats."""
+class PixelConvolution(Convolution):
+    """A convolution of arrays that may be of integers while its weights are floats.
+
+    Outputs are rounded, ties to even, and saturated.
+    """
 
     rank = 2
 
-    def __init__(self, weight: np.ndarray, pixels: str, asked: Options):
-        super().__init__(weight, None, asked)
+    def __init__(
+        self, weight: np.ndarray, pixels: str, asked: Options, bias: np.ndarray | None = None
+    ):
+        super().__init__(weight, bias, asked)
         if pixels in PIXEL_TYPES:
             state = self.__getstate__() | self._retyped(pixels) | {"_dtype": np.dtype(pixels)}
             self.__setstate__(state)
@@ -210,7 +215,7 @@ class PictureFilter(Convolution):
 
 
 @remembered(_KEPT)
-def filter_of(wanted: FilterKey) -> PictureFilter:
+def filter_of(wanted: FilterKey) -> PixelConvolution:
     """Return what filters pictures of any size."""
     computed = "float64" if wanted.pixels == "float64" else "float32"
     kernel = np.frombuffer(wanted.taps, computed).reshape(wanted.shape)
@@ -223,7 +228,7 @@ def filter_of(wanted: FilterKey) -> PictureFilter:
         padding_mode=wanted.border,
         layout="NHWC" if wanted.colours else "NCHW",
     )
-    return PictureFilter(weight, wanted.pixels, asked)
+    return PixelConvolution(weight, wanted.pixels, asked)
 
 
 @remembered(SHAPES_KEPT)

@@ -263,8 +263,9 @@ class QConv2d(Weighted):
         InvalidValue for a shape that does not fit.
         """
         self._layer.problem(input_shape)  # refuses shapes that do not fit
-        tiles = self._tiles_for(input_shape)
-        return 0.0 if tiles is None else tiles.error(input_shape)
+        dtype = np.dtype(BYTES[self._x_zero < 0])
+        tiles = self._tiles_for(input_shape, dtype)
+        return 0.0 if tiles is None else tiles.error(input_shape, dtype)
 
     def _tiled(self) -> QuantizedTiles:
         if not self._tiles:
@@ -277,19 +278,16 @@ class QConv2d(Weighted):
             )  # fmt: skip
         return self._tiles[0]
 
-    def _tiles_for(
-        self, shape: Any, dtype: Any = None, adds: bool = False
-    ) -> QuantizedTiles | None:
+    def _tiles_for(self, shape: Any, dtype: Any, adds: bool = False) -> QuantizedTiles | None:
         """The tiles that inputs of a shape go through; None where an exact kernel is faster."""
         if self._algorithm == "mcmr":
             return self._tiled()
         if self._tolerance is None or self._in_reals or adds:
             return None
-        key = tuple(shape)
+        key = tuple(shape), np.dtype(dtype)
         if key not in self._by_tiles:
-            x_dtype = np.dtype(dtype or BYTES[self._x_zero < 0])
-            exact = self._offer(self._whole(key), x_dtype, None).candidates[0].seconds
-            self._by_tiles[key] = self._tiled().seconds(key) < exact
+            exact = self._offer(self._whole(key[0]), key[1], None).candidates[0].seconds
+            self._by_tiles[key] = self._tiled().seconds(*key) < exact
         return self._tiled() if self._by_tiles[key] else None
 
     def bound(self, input_shape: Any, dtype: str = "uint8") -> QuantizedCall:
@@ -328,7 +326,7 @@ class QConv2d(Weighted):
         """
         tiles = self._tiles_for(input_shape, dtype)
         if tiles is not None:
-            plan = tiles.plan(input_shape)
+            plan = tiles.plan(input_shape, np.dtype(dtype))
         else:
             x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
             plan = Plan.of(self._offer(self._whole(input_shape), x_dtype, self._reals))
@@ -338,7 +336,7 @@ class QConv2d(Weighted):
         """Return the C of the kernel that inputs of this shape and dtype go through."""
         tiles = self._tiles_for(input_shape, dtype)
         if tiles is not None:
-            return tiles.source(input_shape)
+            return str(tiles.plan(input_shape, np.dtype(dtype)).source)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
         return self._bind(problem, dtype, self._output_dtype(x_dtype), self._reals).kernel.source
@@ -369,7 +367,7 @@ class QConv2d(Weighted):
         # Shape and dtype of an input -> its call, and shape and dtype of the output.
         self._ready: dict[tuple, tuple[QuantizedCall, tuple[int, ...], np.dtype]] = {}
         self._tiles: list[QuantizedTiles] = []  # one, once it is needed
-        self._by_tiles: dict[tuple[int, ...], bool] = {}  # shape of an input -> whether these run
+        self._by_tiles: dict[tuple, bool] = {}  # shape, dtype of an input -> whether these run
 
     def _output_dtype(self, input: np.dtype) -> np.dtype:
         """The dtype of the output; refuses inputs of a dtype that the zero points do not fit."""

@@ -21,7 +21,8 @@ import numpy as np
 
 from winogen import resources
 from winogen.conv import arguments, memory
-from winogen.conv.api import Conv2d
+from winogen.conv.options import Options
+from winogen.conv.pictures import PixelConvolution
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
@@ -71,62 +72,107 @@ class QuantizedTiles:
                 raise InvalidValue(f"tile: got {tile}; allowed: {allowed}")
             arguments.choice("product_dtype", products, PRODUCTS)
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
-        self._tolerance = tolerance
-        self._chosen: dict[tuple[int, ...], Conv2d | None] = {}  # by the shape of inputs
+        self._layer, self._kinds, self._tolerance = layer, kinds, tolerance
         weight = filters.weight.astype(np.float64)
         if filters.zero is not None:
             weight -= filters.zero[:, None, None, None]
         factor = scales.multiplier.astype(np.float64)
-        real = (weight * factor[:, None, None, None]).astype(np.float32)
-        bias = None if filters.bias is None else (filters.bias * factor).astype(np.float32)
-        self._convs = []
-        for tile, products in kinds:
-            # A tolerance leaves out what does not apply.
-            with suppress(*(() if tolerance is None else (Unsupported, InvalidValue))):
-                self._convs.append(_layer(real, bias, layer, tile, products, threads))
+        self._weight = (weight * factor[:, None, None, None]).astype(np.float32)
+        self._bias = np.zeros(layer.filters) if filters.bias is None else filters.bias * factor
+        self._made: dict[tuple[Kind, str], PixelConvolution | None] = {}
+        # What computes inputs of a shape and of pixels.
+        self._chosen: dict[tuple[tuple[int, ...], str], PixelConvolution | None] = {}
+        if tolerance is None:  # refuses what it cannot do
+            self._of(kinds[0], "float32")
 
-    def error(self, input_shape: Any) -> float:
+    def error(self, input_shape: Any, dtype: np.dtype) -> float:
         """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
-        return float(self.plan(input_shape).predictions[0].error)
+        return float(self.plan(input_shape, dtype).predictions[0].error)
 
-    def seconds(self, input_shape: tuple[int, ...]) -> float:
-        """Return the predicted time of a call, both passes included; inf where none applies."""
-        if self._of(input_shape) is None:
+    def seconds(self, input_shape: tuple[int, ...], dtype: np.dtype) -> float:
+        """Return the predicted time of a call; inf where no kind is within the tolerance."""
+        pixels = self._pixels(dtype)
+        conv, machine = self._found(input_shape, pixels), current()
+        if conv is None:
             return inf
-        plan, machine = self.plan(input_shape), current()
-        moved = 5 * (prod(plan.input_shape) + prod(plan.output_shape))  # a byte and a float each
-        passes = moved / (machine.memory_rate * machine.clock_ghz * 1e9)
-        return float(plan.predictions[0].seconds) + passes
+        seconds, numbers = float(conv.plan(input_shape).predictions[0].seconds), 0
+        if pixels == "float32":
+            numbers = prod(input_shape) + prod(conv.plan(input_shape).output_shape)
+        # A pass before and one behind, of bytes and floats.
+        return seconds + 5 * numbers / (machine.memory_rate * machine.clock_ghz * 1e9)
 
-    def plan(self, input_shape: Any) -> Plan:
-        """Return what a call with an input of this shape does: its kernel has float32 arrays."""
-        plan = self._one(input_shape).plan(input_shape)
+    def plan(self, input_shape: Any, dtype: np.dtype) -> Plan:
+        """Return what a call with an input of this shape and dtype does."""
+        pixels = self._pixels(dtype)
+        plan = self._one(input_shape, pixels).plan(input_shape)
+        if pixels == "uint8":
+            return plan
         numbers = prod(plan.input_shape) + prod(plan.output_shape)
         return replace(plan, workspace_bytes=plan.workspace_bytes + 4 * numbers)
 
-    def source(self, input_shape: Any) -> str:
-        """Return the C of its kernel, which is one of float32 arrays."""
-        return str(self._one(input_shape).plan(input_shape).source)
+    def _pixels(self, dtype: np.dtype) -> str:
+        """What its kernel reads and writes: bytes where these stand for themselves, else floats.
 
-    def _one(self, input_shape: Any) -> Conv2d:
-        found = self._of(tuple(input_shape))
+        Around an image kernels have zeros, and what ReLU leaves out is below 0.
+        """
+        output = self._scales.dtype or dtype.name
+        as_they_are = not (self._x_zero or (self._relu and self._scales.zero))
+        return "uint8" if as_they_are and dtype.name == output == "uint8" else "float32"
+
+    def _of(self, kind: Kind, pixels: str) -> PixelConvolution | None:
+        """The layer by tiles of a kind; with a tolerance None where these do not apply."""
+        key = kind, pixels
+        if key not in self._made:
+            self._made[key] = None
+            with suppress(*(() if self._tolerance is None else (Unsupported, InvalidValue))):
+                self._made[key] = self._built(*kind, pixels)
+        return self._made[key]
+
+    def _built(self, tile: int, products: ProductType, pixels: str) -> PixelConvolution:
+        layer, bias = self._layer, self._bias
+        usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
+        top, bottom, left, right = layer.padding
+        asked = Options(
+            stride=layer.stride,
+            padding=((top, bottom), (left, right)),
+            dilation=layer.dilation,
+            groups=layer.groups,
+            layout="NCHW" if layer.planar else "NHWC",
+            algorithm="mcmr",
+            tile=tile,
+            moduli=LARGER.get(tile) if usual and products == "int8" else None,
+            product_dtype=products,
+            threads=self._threads,
+        )
+        if pixels == "uint8":
+            bias = bias + self._scales.zero
+        return PixelConvolution(self._weight, pixels, asked, bias.astype(np.float32))
+
+    def _one(self, input_shape: Any, pixels: str) -> PixelConvolution:
+        found = self._found(tuple(input_shape), pixels)
         assert found is not None, "whoever asks knows that there is one"
         return found
 
-    def _of(self, input_shape: tuple[int, ...]) -> Conv2d | None:
+    def _found(self, input_shape: tuple[int, ...], pixels: str) -> PixelConvolution | None:
         """What computes inputs of a shape: within a tolerance what is predicted to be fastest."""
-        if self._tolerance is None:
-            return self._convs[0]
-        if input_shape not in self._chosen:
-            found = [(conv.plan(input_shape).predictions[0], conv) for conv in self._convs]
-            within = [pair for pair in found if pair[0].error <= self._tolerance]
+        key = input_shape, pixels
+        if key not in self._chosen:
+            every = filter(None, (self._of(kind, pixels) for kind in self._kinds))
+            found = [(one.plan(input_shape).predictions[0], one) for one in every]
+            most = inf if self._tolerance is None else self._tolerance
+            within = [pair for pair in found if pair[0].error <= most]
             best = min(within, key=lambda pair: pair[0].seconds, default=None)
-            self._chosen[input_shape] = best and best[1]
-        return self._chosen[input_shape]
+            self._chosen[key] = None if best is None else best[1]
+        return self._chosen[key]
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""
         x, threads = np.ascontiguousarray(x), self._threads
+        pixels = self._pixels(x.dtype)
+        conv = self._one(x.shape, pixels)
+        if pixels == "uint8":
+            conv(x, y)
+            return
         library = _library(host_target())
         pointer = library.ffi.from_buffer
         real = memory.empty(x.shape, np.dtype(np.float32), "input as float32")
@@ -134,7 +180,7 @@ class QuantizedTiles:
         library.lib.winogen_widen(
             pointer(x), x.size, flip, self._x_zero + flip, pointer(real), threads
         )
-        sums = self._one(x.shape)(real)
+        sums = conv(real)
         zero, (lowest, highest) = self._scales.zero, RANGES[y.dtype.name]
         whole = y if y.flags.c_contiguous else np.empty(y.shape, y.dtype)
         library.lib.winogen_narrow(
@@ -143,29 +189,6 @@ class QuantizedTiles:
         )  # fmt: skip
         if whole is not y:
             y[...] = whole
-
-
-def _layer(
-    weight: np.ndarray, bias: np.ndarray | None, layer: Layer, tile: int, products: ProductType,
-    threads: int,
-) -> Conv2d:  # fmt: skip
-    """Return a layer of real numbers by tiles, whose products are of integers."""
-    usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
-    top, bottom, left, right = layer.padding
-    return Conv2d(
-        weight,
-        bias,
-        stride=layer.stride,
-        padding=((top, bottom), (left, right)),
-        dilation=layer.dilation,
-        groups=layer.groups,
-        layout="NCHW" if layer.planar else "NHWC",
-        algorithm="mcmr",
-        tile=tile,
-        moduli=LARGER.get(tile) if usual and products == "int8" else None,
-        product_dtype=products,
-        threads=threads,
-    )
 
 
 def build_of(target: Target) -> Build:
