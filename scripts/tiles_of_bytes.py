@@ -3,7 +3,8 @@
 Times are medians in turns, of one thread its processor's. Inputs and weights are normal.
 "bytes" are rounded to 8 bits first, inputs with a scale for the array, weights with one for each
 filter, and errors are those of the sums, before anything is rounded to bytes again: of what these
-bytes stand for, and of what they stood for before they were rounded.
+bytes stand for, and of what they stood for before they were rounded. Unsigned bytes have their
+zero point at 0, as behind ReLU: kernels read and write them as they are.
 
     python scripts/tiles_of_bytes.py [ROUNDS]
 """
@@ -92,6 +93,9 @@ def measure(name: str, rounds: int) -> None:
         of_bytes = winogen.QConv2d(w_codes, **SAME, **scales, y_scale=y_scale, **options)
         of_bytes(x_codes)
         calls[label] = partial(of_bytes, x_codes)
+        behind_relu = np.abs(x_codes).view(np.uint8)
+        of_bytes(behind_relu)
+        calls[label.replace("bytes", "unsigned bytes")] = partial(of_bytes, behind_relu)
     times: dict[str, list[float]] = {label: [] for label in calls}
     for _ in range(rounds):
         for label, call in calls.items():
@@ -101,7 +105,7 @@ def measure(name: str, rounds: int) -> None:
     print(f"{name}: ms; errors, largest and rms, of the numbers that were given;")
     print(f"{'':{len(name)}}  of bytes, of what these were rounded from, too")
     for label, seconds in times.items():
-        print(f"  {label:26} {1e3 * median(seconds):6.2f}  {errors[label]}", flush=True)
+        print(f"  {label:34} {1e3 * median(seconds):6.2f}  {errors.get(label, '')}", flush=True)
 
 
 def main() -> None:

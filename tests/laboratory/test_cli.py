@@ -107,7 +107,14 @@ def test_showing_what_was_measured_before(document, tmp_path):
             'filter_dtype: got "float16" and product_dtype "int16"; allowed: one of them',
         ),
         (("--border", "none"), "border: got 'none'; allowed: "),
-        (("--dtype", "int8", "--tolerance", "0.1"), "tolerance: got 0.1 with int8; allowed: none"),
+        (
+            ("--dtype", "int8", "--filter-dtype", "float16"),
+            "got 'float16' with int8; allowed: none",
+        ),
+        (
+            ("--dtype", "int8", "--algorithm", "direct", "--tolerance", "0.1"),
+            "tolerance: got 0.1 with algorithm 'direct'; allowed: None",
+        ),
         (("--dtype", "int8", "--algorithm", "winograd1d"), "algorithm: got 'winograd1d'; allowed:"),
         (("--dtype", "int8", "--profile"), "profile: got it with int8; allowed: float32"),
         (("--nets", "--dtype", "int8"), "dtype: got int8 with --nets; allowed: float32"),
@@ -120,7 +127,10 @@ def test_showing_what_was_measured_before(document, tmp_path):
         (("--beside", "tolerance=x"), "beside tolerance=x, tolerance: got 'x'; allowed: a number"),
         (("--beside", "dtype=int4"), "beside dtype=int4, dtype: got 'int4'; allowed: "),
         (("--beside", "dtype=float64,filter_dtype=float16"), "with float64 arrays; allowed: None"),
-        (("--dtype", "int8", "--beside", "tolerance=3"), "tolerance: got 3.0 with int8; allowed"),
+        (
+            ("--dtype", "int8", "--beside", "filter_dtype=float16"),
+            "got 'float16' with int8; allowed",
+        ),
         (("--plot", "bench.docx"), "plot: got 'bench.docx'; allowed: a name with .png"),
         (("--show", "no-such-file"), "No such file"),
         (("--results", "/dev/null/x.json"), "results: got '/dev/null/x.json'"),
