@@ -113,15 +113,15 @@ def test_bytes_that_stand_for_themselves_are_read_as_they_are(tile, layout, more
     assert by(x, out=out) is out and (out == y).all() and whole.sum() == out.sum()
 
 
-@pytest.mark.parametrize("tolerance, products", [(0.05, "int8"), (1e-3, "int16")])
-def test_a_tolerance_takes_the_fastest_tiles_within_it(
-    tolerance, products, quick_kernels, monkeypatch
-):
+@pytest.mark.parametrize("tolerance", [0.05, 1e-3])
+def test_a_tolerance_takes_the_fastest_tiles_within_it(tolerance, quick_kernels, monkeypatch):
     _, exact, x = layer()
     by, _, _ = layer(None, algorithm="auto", tolerance=tolerance)
     monkeypatch.setattr(QuantizedTiles, "seconds", lambda *given: 0.0)  # as large layers are
     assert 0 < by.error(x.shape) <= tolerance
-    assert products in by.source(x.shape) and by.plan(x.shape).algorithm == "mcmr"
+    assert by.plan(x.shape).algorithm == "mcmr"
+    products = by.plan(x.shape).precision.products
+    assert products == "int16" or (tolerance == 0.05 and products == "int8")
     codes = by(x).astype(int) - exact(x)
     assert 0 < np.abs(codes).max() <= 2 * 255 * by.error(x.shape) + 1
     assert (pickle.loads(pickle.dumps(by))(x) == by(x)).all()
