@@ -153,7 +153,7 @@ def _megabytes(layer: BenchLayer) -> str:
 class Rivals:
     """Times of the baselines on a device; a result that is wrong raises."""
 
-    def __init__(self, context: Any, tunes_blast: bool):
+    def __init__(self, context: Any, tunes_blast: bool = False):
         import pyopencl as cl
 
         self.context, self.tunes_blast = context, tunes_blast
