@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import winogen
+from winogen.conv.pictures import PixelConvolution
 from winogen.conv.quantized_tiles import QuantizedTiles
-from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.errors import CompilerNotFound, InvalidType, InvalidValue, Unsupported
 
 from .conftest import quick_kernels
 
@@ -135,6 +136,27 @@ def test_where_no_tile_is_within_a_tolerance_results_are_exact(options, quick_ke
     by, exact, x = layer(None, **options)
     assert by.error(x.shape) == 0 and by.plan(x.shape).algorithm != "mcmr"
     assert (by(x) == exact(x)).all()
+
+
+def test_a_tolerance_leaves_out_what_has_no_kernel_here(quick_kernels, monkeypatch):
+    def missing(self, shape):
+        raise CompilerNotFound("no kernel")
+
+    by, exact, x = layer(None, algorithm="auto", tolerance=0.05)
+    named, _, _ = layer()
+    monkeypatch.setattr(PixelConvolution, "plan", missing)
+    assert by.error(x.shape) == 0 and (by(x) == exact(x)).all()
+    with pytest.raises(CompilerNotFound):
+        named.error(x.shape)
+
+
+@pytest.mark.parametrize("options", [{}, {"algorithm": "auto", "tolerance": 0.05}])
+def test_other_types_and_empty_batches(options):
+    by, _, x = layer(None if options else 4, **options)
+    for ask in (by.plan, by.source):
+        with pytest.raises(InvalidValue, match='dtype: got \'float64\'; allowed: "uint8", "int8"'):
+            ask(x.shape, "float64")
+    assert by(x[:0]).shape == (0, 20, 13, 18)
 
 
 def test_outputs_copies_and_single_images(quick_kernels):

@@ -208,7 +208,7 @@ class QConv2d(Weighted):
             view, around = seams.writeable(
                 out, problem.output_shape, dtype, layout, others, "the result"
             )
-        tiles = self._tiles_for(x.shape, x.dtype, add is not None)
+        tiles = self._tiles_for(x.shape, x.dtype, add is not None) if problem.batch else None
         if tiles is not None:
             y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
             tiles(x, y)
@@ -278,13 +278,13 @@ class QConv2d(Weighted):
             )  # fmt: skip
         return self._tiles[0]
 
-    def _tiles_for(self, shape: Any, dtype: Any, adds: bool = False) -> QuantizedTiles | None:
+    def _tiles_for(self, shape: Any, dtype: np.dtype, adds: bool = False) -> QuantizedTiles | None:
         """The tiles that inputs of a shape go through; None where an exact kernel is faster."""
         if self._algorithm == "mcmr":
             return self._tiled()
         if self._tolerance is None or self._in_reals or adds:
             return None
-        key = tuple(shape), np.dtype(dtype)
+        key = tuple(shape), dtype
         if key not in self._by_tiles:
             exact = self._offer(self._whole(key[0]), key[1], None).candidates[0].seconds
             self._by_tiles[key] = self._tiled().seconds(*key) < exact
@@ -324,20 +324,20 @@ class QConv2d(Weighted):
 
         Nothing is compiled. Raises InvalidValue for a shape that does not fit the weights.
         """
-        tiles = self._tiles_for(input_shape, dtype)
+        x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+        tiles = self._tiles_for(input_shape, x_dtype)
         if tiles is not None:
-            plan = tiles.plan(input_shape, np.dtype(dtype))
+            plan = tiles.plan(input_shape, x_dtype)
         else:
-            x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
             plan = Plan.of(self._offer(self._whole(input_shape), x_dtype, self._reals))
         return replace(plan, machine=described())
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
-        tiles = self._tiles_for(input_shape, dtype)
-        if tiles is not None:
-            return str(tiles.plan(input_shape, np.dtype(dtype)).source)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+        tiles = self._tiles_for(input_shape, x_dtype)
+        if tiles is not None:
+            return str(tiles.plan(input_shape, x_dtype).source)
         problem = self._layer.problem(input_shape)
         return self._bind(problem, dtype, self._output_dtype(x_dtype), self._reals).kernel.source
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import inf, prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.stock import first_at_hand
-from winogen.errors import InvalidValue, Unsupported
+from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
@@ -42,6 +43,8 @@ EVERY: tuple[Kind, ...] = tuple(product(TILES, PRODUCTS))
 # What larger tiles that are rounded to bytes are computed modulo: with 1.3 times the products of
 # those by points, they are a quarter as far off, or a tenth.
 LARGER = {4: "x, x-1, x+1, x^2+1, inf", 6: "x, x-3/4, x+3/4, x-4/3, x+4/3, x^2+1, inf"}
+# Why a kind takes no part where others may: it cannot compute the layer, or has no kernel here.
+_DO_NOT_APPLY = (Unsupported, InvalidValue, CompilerNotFound)
 _CDEF = """
 void winogen_widen(const void *from, int64_t count, int flip, int zero, void *to, int threads);
 void winogen_narrow(const void *from, int64_t count, float zero, float lowest, float highest,
@@ -79,11 +82,12 @@ class QuantizedTiles:
         factor = scales.multiplier.astype(np.float64)
         self._weight = (weight * factor[:, None, None, None]).astype(np.float32)
         self._bias = np.zeros(layer.filters) if filters.bias is None else filters.bias * factor
-        self._made: dict[tuple[Kind, str], PixelConvolution | None] = {}
+        # Each has a copy of the weights, so that only those are kept which compute something.
+        self._made: dict[tuple[Kind, str], PixelConvolution] = {}
         # What computes inputs of a shape and of pixels.
         self._chosen: dict[tuple[tuple[int, ...], str], PixelConvolution | None] = {}
         if tolerance is None:  # refuses what it cannot do
-            self._of(kinds[0], "float32")
+            self._built(kinds[0], "float32")
 
     def error(self, input_shape: Any, dtype: np.dtype) -> float:
         """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
@@ -95,11 +99,11 @@ class QuantizedTiles:
         conv, machine = self._found(input_shape, pixels), current()
         if conv is None:
             return inf
-        seconds, numbers = float(conv.plan(input_shape).predictions[0].seconds), 0
-        if pixels == "float32":
-            numbers = prod(input_shape) + prod(conv.plan(input_shape).output_shape)
+        plan = conv.plan(input_shape)
         # A pass before and one behind, of bytes and floats.
-        return seconds + 5 * numbers / (machine.memory_rate * machine.clock_ghz * 1e9)
+        numbers = 0 if pixels == "uint8" else prod(plan.input_shape) + prod(plan.output_shape)
+        passes = 5 * numbers / (machine.memory_rate * machine.clock_ghz * 1e9)
+        return float(plan.predictions[0].seconds) + passes
 
     def plan(self, input_shape: Any, dtype: np.dtype) -> Plan:
         """Return what a call with an input of this shape and dtype does."""
@@ -119,17 +123,8 @@ class QuantizedTiles:
         as_they_are = not (self._x_zero or (self._relu and self._scales.zero))
         return "uint8" if as_they_are and dtype.name == output == "uint8" else "float32"
 
-    def _of(self, kind: Kind, pixels: str) -> PixelConvolution | None:
-        """The layer by tiles of a kind; with a tolerance None where these do not apply."""
-        key = kind, pixels
-        if key not in self._made:
-            self._made[key] = None
-            with suppress(*(() if self._tolerance is None else (Unsupported, InvalidValue))):
-                self._made[key] = self._built(*kind, pixels)
-        return self._made[key]
-
-    def _built(self, tile: int, products: ProductType, pixels: str) -> PixelConvolution:
-        layer, bias = self._layer, self._bias
+    def _built(self, kind: Kind, pixels: str) -> PixelConvolution:
+        (tile, products), layer, bias = kind, self._layer, self._bias
         usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
         top, bottom, left, right = layer.padding
         asked = Options(
@@ -157,12 +152,18 @@ class QuantizedTiles:
         """What computes inputs of a shape: within a tolerance what is predicted to be fastest."""
         key = input_shape, pixels
         if key not in self._chosen:
-            every = filter(None, (self._of(kind, pixels) for kind in self._kinds))
-            found = [(one.plan(input_shape).predictions[0], one) for one in every]
+            found: list[tuple[float, Kind, PixelConvolution]] = []
             most = inf if self._tolerance is None else self._tolerance
-            within = [pair for pair in found if pair[0].error <= most]
-            best = min(within, key=lambda pair: pair[0].seconds, default=None)
-            self._chosen[key] = None if best is None else best[1]
+            for kind in self._kinds:
+                with suppress(*(() if self._tolerance is None else _DO_NOT_APPLY)):
+                    conv = self._made.get((kind, pixels)) or self._built(kind, pixels)
+                    prediction = conv.plan(input_shape).predictions[0]
+                    if prediction.error <= most:
+                        found.append((prediction.seconds, kind, conv))
+            best = min(found, key=itemgetter(0), default=None)
+            if best is not None:
+                self._made[best[1], pixels] = best[2]
+            self._chosen[key] = None if best is None else best[2]
         return self._chosen[key]
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
