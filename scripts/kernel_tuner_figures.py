@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -24,7 +24,7 @@ from typing import Any
 from winogen.conv.problem import Layer
 from winogen.opencl.choice import direct_candidate
 from winogen.opencl.devices import DeviceInfo, context_of
-from winogen.opencl.scheme import PARAMETERS, DirectPoint
+from winogen.opencl.scheme import PARAMETERS
 from winogen.opencl.search import NARROWING, SHARED
 from winogen.opencl.space import DirectSpace
 from winogen.tasks.traversals import narrowing
@@ -62,9 +62,7 @@ def measured() -> dict[str, Any]:
         encoded = wisdom.encoded(direct_candidate(PROBLEM, point, device).measured_as(1.0))
         found = measuring({"candidate": encoded, "repeats": _REPEATS})
         time = 1e3 * found["seconds"] if "seconds" in found else "RuntimeFailedConfig"
-        values = point.as_values()
-        row = {name: values[name] for name in PARAMETERS}
-        rows[",".join(str(one) for one in row.values())] = {**row, "time": time}
+        rows[_key(point.as_values())] = {**point.as_values(), "time": time}
         print(f"\r{number + 1} of {len(points)}", end="", flush=True)
     print()
     return {
@@ -89,8 +87,8 @@ def ours(table: dict[str, float], space: DirectSpace, budget: int, seed: int) ->
             return best
 
 
-def _key(path: dict[str, int]) -> str:
-    values = DirectPoint(**path).as_values()
+def _key(values: Mapping[str, int]) -> str:
+    """What Kernel Tuner calls a point."""
     return ",".join(str(values[name]) for name in PARAMETERS)
 
 
@@ -106,7 +104,7 @@ def theirs(file: Path, document: dict[str, Any], strategy: str, budget: int, see
     rows = document["cache"]
 
     def valid(point: dict[str, int]) -> bool:
-        return ",".join(str(point[name]) for name in PARAMETERS) in rows
+        return _key(point) in rows
 
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "cache.json"  # it may write to the file

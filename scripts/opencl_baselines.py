@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +32,8 @@ from winogen.opencl.direct import elementwise, moved
 from winogen.opencl.lets import Lets
 from winogen.opencl.maps import IndexView
 from winogen.opencl.product import ProductBlock, multiply
+
+TUNER = "clblast_tuner_xconvgemm"
 
 
 def windows(problem: Problem) -> IndexView:
@@ -177,11 +178,9 @@ class Blast:
         if status:
             raise RuntimeError(f"CLBlast: status {status}")
 
-    def tune(self, device: Any, problem: Problem) -> bool:
-        """Let CLBlast's tuner search for the layer, and take what it found; False without it."""
-        tuner, layer = shutil.which("clblast_tuner_xconvgemm"), problem.layer
-        if tuner is None:
-            return False
+    def tune(self, device: Any, problem: Problem) -> None:
+        """Let CLBlast's tuner, `TUNER`, search for the layer, and take what it found."""
+        layer = problem.layer
         sizes = {
             "channels": layer.channels, "height": problem.size[0], "width": problem.size[1],
             "kernelh": layer.plane[0].kernel, "kernelw": layer.plane[1].kernel,
@@ -189,10 +188,9 @@ class Blast:
         }  # fmt: skip
         words = [word for name, size in sizes.items() for word in (f"-{name}", str(size))]
         with TemporaryDirectory() as folder:
-            subprocess.run([tuner, *words], cwd=folder, check=True, capture_output=True)
+            subprocess.run([TUNER, *words], cwd=folder, check=True, capture_output=True)
             (found,) = Path(folder).glob("*.json")
             self._override(device, json.loads(found.read_text("utf-8")))
-        return True
 
     def _override(self, device: Any, tuned: Mapping[str, str]) -> None:
         pairs = [pair.split("=") for pair in tuned["best_parameters"].split()]

@@ -2,7 +2,8 @@
 
 python scripts/opencl_figures.py                        # bytes, by formula: no device is needed
 python scripts/opencl_figures.py --points               # counts all valid points: some minutes
-python scripts/opencl_figures.py --device [--seconds 60] [--layers 7,9] [--measured FILE]
+python scripts/opencl_figures.py --device [--seconds 60] [--layers 7,9] [--results FILE]
+                                 [--measured FILE] [--tune-clblast]
 
 The first prints what a point of the source's Table 4 takes, and what runs here untuned, the
 largest layers of networks (its Fig. 2), and the nine layers of VGG-16 (its Fig. 5). With
@@ -21,7 +22,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from math import prod
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +32,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-from opencl_baselines import Blast, blocks, im2col_work, matrix, naive_work
+from opencl_baselines import TUNER, Blast, blocks, im2col_work, matrix, naive_work
 from opencl_points import multiplications, show_points
 
 from winogen.codegen.devices.statements import DeviceWork
@@ -37,8 +40,10 @@ from winogen.conv.problem import Problem
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import DirectPoint
+from winogen.opencl.search import results_at
 from winogen.opencl.space import DirectSpace
 from winogen.opencl.usual import usual
+from winogen.tasks.results import Results
 from winogen.tuning.layers import BenchLayer, load_layers
 
 NETS = (
@@ -150,6 +155,24 @@ def _megabytes(layer: BenchLayer) -> str:
     return f"{1e-6 * direct:>8.2f} {1e-6 * im2col:>8.2f} {im2col / direct:>6.2f}"
 
 
+def normal(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return an input and weights of normal numbers, always the same."""
+    generator = np.random.default_rng(0)
+    shapes = problem.input_shape, problem.layer.weight_shape
+    x, w = (generator.standard_normal(shape).astype(np.float32) for shape in shapes)
+    return x, w
+
+
+def least(call: Callable[[], object], repeats: int) -> float:
+    """Return the seconds of the fastest of some calls."""
+    times = []
+    for _ in range(repeats):
+        begin = perf_counter()
+        call()
+        times.append(perf_counter() - begin)
+    return min(times)
+
+
 class Rivals:
     """Times of the baselines on a device; a result that is wrong raises."""
 
@@ -178,7 +201,7 @@ class Rivals:
                 found["im2col_bytes"] = matrix(problem, block)[0].nbytes
             if self._blast is not None:
                 windows, terms = matrix(problem, block)
-                multiplied = self._blasted(problem, buffers, windows.shape, terms)
+                multiplied = self._blasted(self._blast, problem, buffers, windows.shape, terms)
                 wrote = buffers["write_windows"]
                 found["clblast"] = min(found.get("clblast", float("inf")), wrote + multiplied)
         if self._blast is not None:
@@ -194,11 +217,7 @@ class Rivals:
 
         from winogen.opencl.measuring import sampled
 
-        generator = np.random.default_rng(0)
-        x, w = (
-            generator.standard_normal(shape).astype(np.float32)
-            for shape in (problem.input_shape, problem.layer.weight_shape)
-        )
+        x, w = normal(problem)
         y = np.full(problem.output_shape, np.nan, np.float32)
         arrays = [cl.array.to_device(self._queue, one) for one in (x, w, y)]
         given = arrays[0].data, arrays[1].data, arrays[2].data
@@ -210,14 +229,8 @@ class Rivals:
 
     def _least(self, call: Callable[[], object]) -> float:
         """Seconds of the fastest of some calls, each until all is done."""
-        times = []
-        for _ in range(_REPEATS):
-            self._queue.finish()
-            begin = perf_counter()
-            call()
-            self._queue.finish()
-            times.append(perf_counter() - begin)
-        return min(times)
+        self._queue.finish()
+        return least(lambda: (call(), self._queue.finish()), _REPEATS)
 
     def _timed(self, problem: Problem, work: DeviceWork) -> tuple[float, Mapping[str, Any]]:
         """Seconds of all kernels, and the buffers; of each kernel by its name beside them."""
@@ -226,9 +239,7 @@ class Rivals:
         from winogen.opencl import running
         from winogen.opencl.measuring import sampled
 
-        generator = np.random.default_rng(0)
-        x = generator.standard_normal(problem.input_shape).astype(np.float32)
-        w = generator.standard_normal(problem.layer.weight_shape).astype(np.float32)
+        x, w = normal(problem)
         compiled = running.CompiledWork(work, self.context)
         arrays = {one.name: one for one in work.arrays}
         buffers = compiled.pack(self._queue, w) | compiled.workspace()
@@ -245,7 +256,12 @@ class Rivals:
         return min(map(sum, calls)), buffers | dict(zip(names, map(min, zip(*calls))))
 
     def _blasted(
-        self, problem: Problem, buffers: Mapping[str, Any], shape: tuple[int, ...], terms: int
+        self,
+        blast: Blast,
+        problem: Problem,
+        buffers: Mapping[str, Any],
+        shape: tuple[int, ...],
+        terms: int,
     ) -> float:
         """Seconds of CLBlast's product of the same windows and filters, until it is done.
 
@@ -253,8 +269,6 @@ class Rivals:
         """
         import pyopencl as cl
 
-        assert self._blast is not None
-        blast = self._blast
         sizes = shape[1], problem.layer.filters, terms
         given = buffers["windows"], buffers["packed"], buffers["output"]
         before, after = (np.empty((shape[1], problem.layer.filters), np.float32) for _ in range(2))
@@ -271,34 +285,27 @@ def on_cpu(problem: Problem, algorithm: Literal["direct", "mcmr"], threads: int)
     """Seconds of our C kernels of an algorithm on this CPU, the fastest of some calls."""
     from winogen import Conv2d
 
-    generator = np.random.default_rng(0)
-    w = generator.standard_normal(problem.layer.weight_shape).astype(np.float32)
-    x = generator.standard_normal(problem.input_shape).astype(np.float32)
+    x, w = normal(problem)
     padding = tuple(axis.before for axis in problem.layer.plane)
     conv = Conv2d(w, padding=padding, layout="NHWC", algorithm=algorithm, threads=threads)
     conv(x)
-    times = []
-    for _ in range(4 * _REPEATS):
-        begin = perf_counter()
-        conv(x)
-        times.append(perf_counter() - begin)
-    return min(times)
+    return least(lambda: conv(x), 4 * _REPEATS)
 
 
 def measure(
-    layers: list[BenchLayer], seconds: float, points: Path | None, tunes_blast: bool
+    layers: list[BenchLayer], seconds: float, measured: Results, tunes_blast: bool
 ) -> dict[str, Any]:
     """Measure layers on the first device: the baselines, and what a search finds.
 
-    ``points``: what earlier searches measured, which goes on there. ``tunes_blast``: CLBlast's own
-    tuner searches first. Where the device is a CPU, our C kernels for it are measured, too, with as
-    many threads.
+    ``measured``: what earlier searches measured, where this one goes on. ``tunes_blast``: CLBlast's
+    own tuner searches first. Where the device is a CPU, our C kernels for it are measured, too,
+    with as many threads.
     """
     from winogen.cli.tune_opencl import describe
     from winogen.opencl.devices import context_of
-    from winogen.opencl.search import DeviceSearch, results_at
+    from winogen.opencl.search import DeviceSearch
 
-    context, measured = context_of(), results_at(points)
+    context = context_of()
     device = context.devices[0]
     rivals, rows = Rivals(context, tunes_blast), []
     print(f"on {rivals.device} ({rivals.device.driver}); milliseconds, NHWC")
@@ -357,7 +364,10 @@ def main() -> None:
     if not options.device:
         show_bytes()
         return
-    document = measure(layers, options.seconds, options.measured, options.tune_clblast)
+    if options.tune_clblast and not shutil.which(TUNER):
+        parser.error(f"--tune-clblast: there is no {TUNER}; on Debian: apt install clblast-utils")
+    with closing(results_at(options.measured)) as measured:
+        document = measure(layers, options.seconds, measured, options.tune_clblast)
     if options.results:
         options.results.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 

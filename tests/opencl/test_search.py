@@ -130,11 +130,19 @@ def test_a_search_ends_in_time_and_keeps_what_is_worth_having(clock):
     assert efforts[:54] == [3] * 54 and {*efforts[54:]} == {6}, "a tenth is for a second look"
 
 
-def test_the_best_are_measured_longer(clock):
+def test_the_best_are_measured_longer(clock, monkeypatch):
+    monkeypatch.setattr(DeviceSearch, "_nearer", lambda self, space: iter(()))
+    found = searched(600)
+    efforts = [task["repeats"] for task in clock.tasks]
+    assert efforts.count(6) == 8 and efforts.count(12) == 4 and efforts.count(24) == 2
+    assert found.tried > 100
+
+
+def test_a_search_goes_on_as_long_as_there_is_time(clock):
     found = searched(240)
     last = [task for task in clock.tasks if task["repeats"] == 24]
-    assert len(last) == 2 and clock.now <= 241
-    assert found.tried > 180, "a search goes on as long as there is time"
+    assert len(last) == 2 and 0.9 * 240 <= clock.now <= 241
+    assert found.tried > 180
 
 
 @pytest.mark.thorough

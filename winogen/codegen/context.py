@@ -140,7 +140,8 @@ class ProductKernelContext(KernelContext):
     by_lane: bool = False  # whether products take one number of a register for all lanes
     lane_halves: bool = False  # whether those of float16 do
     fused_words: bool = False  # whether one instruction multiplies and adds words
-    byte_dot: str = ""  # which does where these have four bytes
+    byte_words: bool = False  # whether they have four bytes, and sums become floats by steps
+    byte_dot: str = ""  # which instruction multiplies and adds these, "" for none
     chains: int = 1  # sums of each output that are added up in the end
     prefetch: Prefetches
     row_step: str  # numbers from one row of the register block to the next
@@ -216,6 +217,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "by_lane": target.by_lane,
         "lane_halves": target.by_lane and precision.format.summing == "short",
         "fused_words": bool(target.multiplying(precision.format)),
+        "byte_words": precision.format.summing == "stepped" and precision.format.together == 4,
         "byte_dot": _byte_dot(precision, target),
     }
 
