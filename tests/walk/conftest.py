@@ -10,10 +10,11 @@ from walk.environments import copied, installed
 
 
 def pytest_collection_modifyitems(items):
-    """All tests here are walks."""
+    """All tests here are walks; README's, the longest, begins, lest it end alone."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.walk)
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
 
 
 @pytest.fixture(scope="session", name="kept")

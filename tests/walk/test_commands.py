@@ -18,7 +18,7 @@ import pytest
 from walk.environments import ROOT, installed
 from walk.pages import PAGES, SLOW, blocks, commands
 
-SECONDS = float(os.environ.get("WINOGEN_WALK_SECONDS", "5"))
+SECONDS = float(os.environ.get("WINOGEN_WALK_SECONDS", "4"))
 # Commands that measure, draw or search, for as long as one likes.
 MEASURES = (
     "bench", "report", "demo", "search", "calibrate", "lab", "python -m winogen_lab",
