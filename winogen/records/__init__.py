@@ -8,6 +8,7 @@ from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import (
     ARRAY_TYPES,
+    CODE_TYPE,
     COMPUTED_TYPES,
     FILTER_TYPES,
     FLYTE_TYPES,
@@ -27,6 +28,7 @@ __all__ = [
     "ACTIVATIONS",
     "ARRAY_TYPES",
     "AXES",
+    "CODE_TYPE",
     "COMPUTED_TYPES",
     "EXTENSIONS",
     "FILTER_TYPES",

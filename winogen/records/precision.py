@@ -18,6 +18,7 @@ class NumberType:
     c: str  # the type that holds one
     bits: int  # of the significand, with the one that is not stored; of the size of an integer
     exponent: int  # bits of the exponent; 0: an integer
+    flip: int = 0  # of an unsigned integer: what is flipped of it in memory
     # Of the types that kernels compute in:
     integer: str = ""  # the integer of the same size, for masks
     avx512: str = ""  # the suffix of its intrinsics
@@ -58,8 +59,8 @@ FLYTES = (
 NUMBERS: dict[str, NumberType] = {
     number.name: number
     for number in (
-        NumberType("float32", 4, "float", 24, 8, "int32_t", "ps", "__m512"),
-        NumberType("float64", 8, "double", 53, 11, "int64_t", "pd", "__m512d"),
+        NumberType("float32", 4, "float", 24, 8, 0, "int32_t", "ps", "__m512"),
+        NumberType("float64", 8, "double", 53, 11, 0, "int64_t", "pd", "__m512d"),
         NumberType("float16", 2, "uint16_t", 11, 5),
         NumberType("bfloat16", 2, "uint16_t", 8, 8),
         *FLYTES,
@@ -68,6 +69,7 @@ NUMBERS: dict[str, NumberType] = {
         NumberType("int8", 1, "int8_t", 7, 0),
         NumberType("uint8", 1, "uint8_t", 8, 0),
         NumberType("uint16", 2, "uint16_t", 16, 0),
+        NumberType("offset8", 1, "uint8_t", 8, 0, 128),
     )
 }
 
@@ -79,6 +81,8 @@ NARROW_TYPES = ("float16", "bfloat16", *FLYTE_TYPES)
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 # What the pixels of pictures may be of besides: they are read as float32, and sums are rounded.
 PIXEL_TYPES = ("uint8", "uint16")
+# The same for codes of int8 in networks, each of which stands for 128 more: numbers of uint8.
+CODE_TYPE = "offset8"
 # What filters may be packed in besides the type of the arrays, and what of it is tried in searches
 # and reports on float32.
 FILTER_TYPES = NARROW_TYPES
@@ -170,7 +174,7 @@ class Precision:
         """The types that numbers are widened from, or rounded to: each once."""
         names = dict.fromkeys((self.arrays, self.filters, self.tiles))
         narrow = (NUMBERS[name] for name in names if name != self.real.name)
-        return tuple(one for one in narrow if one.exponent or one.name in PIXEL_TYPES)
+        return tuple(one for one in narrow if one.exponent or one.name in (*PIXEL_TYPES, CODE_TYPE))
 
     @property
     def floating(self) -> Precision:
