@@ -2,12 +2,16 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from winogen import QConv2d
+from winogen.conv.quantized_tiles import EVERY
+from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue
-from winogen.graph import Activation, Graph, MaxPool, Node, QConv
+from winogen.graph import Activation, Graph, MaxPool, Node, QConv, code_tiles
 from winogen.graph.code_segment import CodeSegment
 from winogen.graph.ops import Codes, Lookup, QAdd, QGlobalMean, QMean, Recast, ScaleSums
 from winogen.graph.ops.quantized import After
@@ -81,6 +85,80 @@ def test_relu6_ends_at_six():
 def test_a_map_joins_the_sums_of_a_convolution(activation):
     op = conv(24, 16, 3, z=Z, activation=activation, y_zero=-7)
     agree(graph(op, 2), [codes(2, 16, 9, 11), codes(2, 24, 9, 11)], steps=1)
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """Every layer that can goes through these tiles, whatever is faster."""
+
+    def choose(*kinds):
+        monkeypatch.setattr(code_tiles, "EVERY", kinds or EVERY)
+        monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
+
+    return choose
+
+
+@pytest.mark.parametrize("kind", [(2, "int16"), (4, "int8"), (6, "int16")])
+@pytest.mark.parametrize("seed", range(3))
+def test_tiles_have_the_bytes_of_layers_of_uint8(kind, seed, tiles):
+    """Codes of int8 are the numbers of uint8 with another bit, channels beyond vectors, too."""
+    tiles(kind)
+    random = np.random.default_rng(seed)
+    filters, channels, height, width = random.integers((3, 3, 5, 5), (40, 70, 30, 30))
+    op = near_conv(filters, channels, (3, 1 + 2 * seed)[seed > 0], y_zero=-128 + 9 * seed)
+    x = random.integers(0, 256, (2, height, width, channels)).astype(np.uint8)
+    options = replace(op, x_dtype="uint8", y_dtype="uint8", x_zero=0, y_zero=op.y_zero + 128)
+    tile, products = kind
+    layer = QConv2d(op.weight, op.bias, **options.options, layout="NHWC", algorithm="mcmr",
+                    tile=tile, product_dtype=products)  # fmt: skip
+    segment = CodeSegment(graph(op), 0.5)
+    (y,) = segment([(x ^ 128).view(np.int8)])
+    assert list(segment.bound([(2, channels, height, width)], 1).near) == ["y"]
+    assert (y.view(np.uint8) ^ 128 == layer(x)).all()
+    (again,) = segment([(x ^ 128).view(np.int8)], 3)
+    assert (again == y).all()
+
+
+def near_conv(filters, channels, taps, **options):
+    return replace(conv(filters, channels, taps, **options), x_zero=-128)
+
+
+@pytest.mark.parametrize("options", [{}, {"activation": "relu", "y_zero": -20}, {"stride": 2}])
+@pytest.mark.parametrize("tolerance", [2e-3, 5e-2])
+def test_codes_are_within_a_step_and_the_tolerance(options, tolerance, tiles):
+    tiles()
+    op = near_conv(32, 48, 3, **options)
+    x = codes(1, 48, 24, 20)
+    (y,) = CodeSegment(graph(op), tolerance)([np.ascontiguousarray(x.transpose(0, 2, 3, 1))])
+    sums = replace(op, y_scale=None).computed(x) * op.multiplier.reshape(-1, 1, 1)
+    exact = np.clip(sums + op.y_zero, *op.limits).transpose(0, 2, 3, 1)
+    off = np.abs(y - exact).max()
+    assert 0.5 < off <= 0.5 + MARGIN * tolerance * np.abs(sums).max()
+    assert y.min() >= op.limits[0] and y.std() > 5
+
+
+EXACT = {
+    "no tolerance": (0.0, {}),
+    "one below all errors": (1e-6, {}),
+    "another zero": (0.5, {"x_zero": -3}),
+    "a second map": (0.5, {"z": Z}),
+    "sums": (0.5, {"y_scale": None, "bias": None}),
+    "one tap": (0.5, {"taps": 1}),
+    "strides too large for tiles": (0.5, {"stride": (5, 5)}),
+}
+
+
+@pytest.mark.parametrize("tolerance, options", EXACT.values(), ids=EXACT)
+def test_where_tiles_do_not_apply_codes_are_exact(tolerance, options, tiles):
+    tiles()
+    op = replace(near_conv(32, 48, options.pop("taps", 3)), **options)
+    shape = 1, 48, 16, 15
+    segment = CodeSegment(graph(op, 1 + (op.z is not None)), tolerance)
+    maps = [shape, (1, 32, *shape[2:])][: 1 + (op.z is not None)]
+    arrays = [np.ascontiguousarray(codes(*one).transpose(0, 2, 3, 1)) for one in maps]
+    assert not segment.bound(maps, 1).near
+    (y,), (wanted,) = segment(arrays), CodeSegment(segment.graph)(arrays)
+    assert (y.view(np.uint8) == wanted.view(np.uint8)).all()
 
 
 OTHERS = {

@@ -44,7 +44,7 @@ EVERY: tuple[Kind, ...] = tuple(product(TILES, PRODUCTS))
 # those by points, they are a quarter as far off, or a tenth.
 LARGER = {4: "x, x-1, x+1, x^2+1, inf", 6: "x, x-3/4, x+3/4, x-4/3, x+4/3, x^2+1, inf"}
 # Why a kind takes no part where others may: it cannot compute the layer, or has no kernel here.
-_DO_NOT_APPLY = (Unsupported, InvalidValue, CompilerNotFound)
+DO_NOT_APPLY = (Unsupported, InvalidValue, CompilerNotFound)
 _CDEF = """
 void winogen_widen(const void *from, int64_t count, int flip, int zero, void *to, int threads);
 void winogen_narrow(const void *from, int64_t count, float zero, float lowest, float highest,
@@ -76,12 +76,7 @@ class QuantizedTiles:
             arguments.choice("product_dtype", products, PRODUCTS)
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
         self._layer, self._kinds, self._tolerance = layer, kinds, tolerance
-        weight = filters.weight.astype(np.float64)
-        if filters.zero is not None:
-            weight -= filters.zero[:, None, None, None]
-        factor = scales.multiplier.astype(np.float64)
-        self._weight = (weight * factor[:, None, None, None]).astype(np.float32)
-        self._bias = np.zeros(layer.filters) if filters.bias is None else filters.bias * factor
+        self._weight, self._bias = in_steps(filters, scales.multiplier)
         # Each has a copy of the weights, so that only those are kept which compute something.
         self._made: dict[tuple[Kind, str], PixelConvolution] = {}
         # What computes inputs of a shape and of pixels.
@@ -124,21 +119,7 @@ class QuantizedTiles:
         return "uint8" if as_they_are and dtype.name == output == "uint8" else "float32"
 
     def _built(self, kind: Kind, pixels: str) -> PixelConvolution:
-        (tile, products), layer, bias = kind, self._layer, self._bias
-        usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
-        top, bottom, left, right = layer.padding
-        asked = Options(
-            stride=layer.stride,
-            padding=((top, bottom), (left, right)),
-            dilation=layer.dilation,
-            groups=layer.groups,
-            layout="NCHW" if layer.planar else "NHWC",
-            algorithm="mcmr",
-            tile=tile,
-            moduli=LARGER.get(tile) if usual and products == "int8" else None,
-            product_dtype=products,
-            threads=self._threads,
-        )
+        asked, bias = options_of(kind, self._layer, self._threads), self._bias
         if pixels == "uint8":
             bias = bias + self._scales.zero
         return PixelConvolution(self._weight, pixels, asked, bias.astype(np.float32))
@@ -155,7 +136,7 @@ class QuantizedTiles:
             found: list[tuple[float, Kind, PixelConvolution]] = []
             most = inf if self._tolerance is None else self._tolerance
             for kind in self._kinds:
-                with suppress(*(() if self._tolerance is None else _DO_NOT_APPLY)):
+                with suppress(*(() if self._tolerance is None else DO_NOT_APPLY)):
                     conv = self._made.get((kind, pixels)) or self._built(kind, pixels)
                     prediction = conv.plan(input_shape).predictions[0]
                     if prediction.error <= most:
@@ -190,6 +171,37 @@ class QuantizedTiles:
         )  # fmt: skip
         if whole is not y:
             y[...] = whole
+
+
+def in_steps(filters: QuantizedFilters, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights and biases as what they make of outputs, in steps of these: float32, float64.
+
+    ``multiplier``: what sums of each filter are multiplied by.
+    """
+    weight, factor = filters.weight.astype(np.float64), multiplier.astype(np.float64)
+    if filters.zero is not None:
+        weight -= filters.zero[:, None, None, None]
+    weight = (weight * factor[:, None, None, None]).astype(np.float32)
+    return weight, np.zeros(len(weight)) if filters.bias is None else filters.bias * factor
+
+
+def options_of(kind: Kind, layer: Layer, threads: int) -> Options:
+    """Return what asks `conv2d` for such tiles of a layer."""
+    tile, products = kind
+    usual = (layer.kernel, layer.stride) == ((3, 3), (1, 1))
+    top, bottom, left, right = layer.padding
+    return Options(
+        stride=layer.stride,
+        padding=((top, bottom), (left, right)),
+        dilation=layer.dilation,
+        groups=layer.groups,
+        layout="NCHW" if layer.planar else "NHWC",
+        algorithm="mcmr",
+        tile=tile,
+        moduli=LARGER.get(tile) if usual and products == "int8" else None,
+        product_dtype=products,
+        threads=threads,
+    )
 
 
 def build_of(target: Target) -> Build:

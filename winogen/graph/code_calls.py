@@ -18,7 +18,7 @@ from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import Context
 from winogen.conv import arguments
 from winogen.conv.clocks import unmeasured
-from winogen.conv.execute import Environment
+from winogen.conv.execute import Call, Environment
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters, Scales
 from winogen.conv.quantized import packs_of
@@ -27,6 +27,7 @@ from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
 from winogen.conv.stock import first_at_hand, only
+from winogen.graph import code_tiles
 from winogen.graph.ops import (
     Codes,
     Concat,
@@ -46,6 +47,7 @@ from winogen.graph.runtime import declarations
 from winogen.graph.shapes import array_shape
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import Reals
+from winogen.kernels.spec import KernelSpec
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
@@ -115,11 +117,14 @@ def offer_of(
     threads: int,
     familiar: Collection[Spec] | None = None,
     elsewhere: Target | None = None,
+    tolerance: float = 0.0,
 ) -> Offer:
     """Return the ways to compute a convolution of int8 for inputs (N, C, H, W), the best first.
 
     ``familiar``: the kernels that all ways must be in; None: any. ``elsewhere``: what to plan for,
-    the same wherever that is done; None for this machine.
+    the same wherever that is done; None for this machine. ``tolerance``: what may be expected of
+    max |y - exact| / max |exact| before y is rounded to codes. With one, codes depend on what is
+    chosen, so that this depends on the layer alone, and not on what is familiar.
     """
     assert not isinstance(op.padding, str)
     top, bottom, left, right = op.padding
@@ -136,13 +141,22 @@ def offer_of(
     numbers = CallNumbers(sums, True, op.x_zero, w_zeros=filters.zero is not None)
     if not sums:
         numbers = replace(numbers, y_zero=op.y_zero, limits=op.limits, reals=reals)
-    stock = None if familiar is None else only(frozenset(familiar))
-    request = Request(threads=threads)
-    if elsewhere is not None:
-        query = Query(problem, request, elsewhere, unmeasured(elsewhere))
-    else:
-        query = Query.here(problem, request, host_target(), current(), stock)
-    return QuantizedKernels(numbers).offer(query)
+    stock = None if familiar is None or tolerance else only(frozenset(familiar))
+
+    def exact(problem: Problem, threads: int) -> Offer:
+        request = Request(threads=threads)
+        if elsewhere is not None:
+            query = Query(problem, request, elsewhere, unmeasured(elsewhere))
+        else:
+            query = Query.here(problem, request, host_target(), current(), stock)
+        return QuantizedKernels(numbers).offer(query)
+
+    if tolerance and problem.batch:
+        image = layer.problem((1, *problem.input_shape[1:])).sewn(seams)
+        kind = code_tiles.fastest(op, image, tolerance, exact(image, 1).best.seconds, elsewhere)
+        if kind is not None:
+            return code_tiles.offer_of(op, problem, kind, threads, elsewhere)
+    return exact(problem, threads)
 
 
 def reals_of(op: QConv) -> Reals | None:
@@ -159,16 +173,26 @@ def reals_of(op: QConv) -> Reals | None:
 
 def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeCall:
     """Return the call of the best kernel of an offer; ``packed`` remembers its filters."""
+    if code_tiles.is_near(offer):
+        (work,) = offer.best.works(offer.problem)
+        near = Call(KernelSpec.of(work), work, Environment.now(), offer.best.seconds)
+        return _called(near, code_tiles.packed_arrays(op, near, packed))
     call: QuantizedCall = offer.bind(Environment.now())
-    code, work = call.kernel, call.work
+    work = call.work
     key = work.spec, work.zero
     if key not in packed:
         packed[key] = call.pack(*unpacked(op, work.spec))
+    return _called(call, (packed[key],))
+
+
+def _called(call: Call, arrays: tuple[np.ndarray, ...]) -> CodeCall:
+    """The step of a bound kernel."""
+    code, struct = call.kernel, call.struct
     run, part = (_address(code, name) for name in ("winogen_run_some", "winogen_part"))
-    struct = int(code.ffi.cast("intptr_t", call.struct))
+    here = int(code.ffi.cast("intptr_t", struct))
     return CodeCall(
-        run, part, struct, (packed[key],), call.struct.phases * call.struct.parts,
-        call.struct.parts, call.threads, call.workspace_bytes, (call,), work.spec,
+        run, part, here, arrays, struct.phases * struct.parts, struct.parts, call.threads,
+        call.workspace_bytes, (call,), code.spec,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from winogen.conv import memory
 from winogen.errors import InvalidValue
 from winogen.graph import runtime
 from winogen.graph.code_calls import OPERATORS, CodeCall, bytes_of, convolution, offer_of, other
+from winogen.graph.code_tiles import described, is_near
 from winogen.graph.ir import Graph, Node
 from winogen.graph.memory import Life, offsets
 from winogen.graph.ops import Shape
@@ -45,8 +46,9 @@ _Key = tuple[tuple[Shape, ...], int]  # shapes of the inputs, and threads
 class CodeSegment:
     """A graph of codes, planned and compiled for every shape of its inputs once.
 
-    Kernels serve all sizes: later shapes are computed by those of the first one. Raises
-    InvalidValue for a graph with other operators.
+    Kernels serve all sizes: later shapes are computed by those of the first one. ``tolerance``:
+    how far off each convolution may be, as `offer_of` has it; 0: not at all. Raises InvalidValue
+    for a graph with other operators.
 
     >>> from winogen.graph import Node, QConv
     >>> ones = np.ones((2, 3, 1, 1), np.int8)
@@ -58,11 +60,11 @@ class CodeSegment:
     ((1, 4, 4, 2), 9)
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, tolerance: float = 0.0):
         for node in graph.nodes:
             if not isinstance(node.op, OPERATORS):
                 raise InvalidValue(f"graph: got the operator {node.op}; allowed: those of codes")
-        self.graph = graph
+        self.graph, self.tolerance = graph, tolerance
         self._forget()
 
     def _forget(self) -> None:
@@ -92,7 +94,7 @@ class CodeSegment:
         bound = self._bound.get(key)
         if bound is None:
             with self._lock:
-                bound = BoundCodes(self.graph, *key, self._packed, self._familiar)
+                bound = BoundCodes(self.graph, *key, self._packed, self._familiar, self.tolerance)
                 remember(self._bound, key, bound)
                 for name, spec in bound.specs.items():
                     self._familiar.setdefault(name, frozenset([spec]))
@@ -114,10 +116,10 @@ class CodeSegment:
         return sum(array.nbytes for array in self._packed.get(name, {}).values())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"graph": self.graph}
+        return {"graph": self.graph, "tolerance": self.tolerance}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        CodeSegment.__init__(self, state["graph"])
+        CodeSegment.__init__(self, state["graph"], state["tolerance"])
 
 
 class BoundCodes:
@@ -134,14 +136,19 @@ class BoundCodes:
         threads: int,
         packed: dict[str, dict[Any, np.ndarray]],
         familiar: dict[str, frozenset[Spec]],
+        tolerance: float = 0.0,
     ):
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.threads, self.seconds, self.specs = threads, dict[str, float](), dict[str, Spec]()
         self.variants: dict[str, str] = {}  # of each convolution
+        self.near: dict[str, str] = {}  # convolutions that are not exact, and how they run
 
         def convolution_of(node: Node, shape: Shape) -> CodeCall:
             op: Any = node.op.quantized
-            offer = offer_of(op, shape, threads, familiar.get(node.output))
+            known = familiar.get(node.output)
+            offer = offer_of(op, shape, threads, known, tolerance=tolerance)
+            if is_near(offer):
+                self.near[node.output] = described(offer)
             self.seconds[node.output] = offer.best.seconds
             self.variants[node.output] = offer.best.choice.variant
             call = convolution(op, offer, packed.setdefault(node.output, {}))
@@ -243,8 +250,9 @@ def pointers_of(
         made = slot, offset + step.channel
         pointers = [(0, call.struct), reads[0], made, *reads[1:], *fixed]
         if call.spec is not None:
-            add = [*reads[1:], (0, 0)][:1] if "add" in call.spec.inputs else []
-            pointers = [(0, call.struct), reads[0], *fixed, *add, made, (scratch, 0)]
+            given = dict(zip(("packed", "bias"), fixed)) | dict(zip(("input", "add"), reads))
+            inputs = (given.get(name, (0, 0)) for name in call.spec.inputs)
+            pointers = [(0, call.struct), *inputs, made, (scratch, 0)]
         laid.append(pointers)
     return laid, workspace + arena
 
@@ -260,6 +268,7 @@ def kernels(segments: Sequence[tuple[CodeSegment, Sequence[Shape]]], threads: in
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         for node in graph.nodes:
             if node.op.quantized is not None:
-                offer = offer_of(node.op.quantized, values[node.inputs[0]], threads)
+                shape = values[node.inputs[0]]
+                offer = offer_of(node.op.quantized, shape, threads, tolerance=segment.tolerance)
                 found |= dict.fromkeys(offer.best.specs(offer.problem))
     return list(found)

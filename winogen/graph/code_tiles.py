@@ -1,0 +1,96 @@
+"""Convolutions of codes by Winograd's algorithm, in tiles of 16 or 8 bits: near, and not exact.
+
+Kernels read codes as numbers of uint8, whose zero is what they have around an image, and write such
+numbers. Everything that the result depends on is chosen for one image and one thread, so that a
+layer gives the same codes wherever it runs.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from winogen.conv.clocks import unmeasured
+from winogen.conv.execute import Call, Kernels
+from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.quantization import QuantizedFilters
+from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, options_of
+from winogen.conv.query import Query
+from winogen.conv.request import Request
+from winogen.conv.solver import Offer
+from winogen.graph.ops import QConv
+from winogen.graph.ops.quantized import HIGHEST, LOWEST
+from winogen.records import CODE_TYPE, Target
+from winogen.toolchain import host_target
+from winogen.toolchain.machine import current
+
+# So many times as fast as the exact kernel must tiles be predicted to be: their times are
+# predicted 1.2 to 1.4 times too short, those of exact kernels 1.1 times too long.
+_SAFETY = 1.45
+
+
+def fastest(
+    op: QConv, image: Problem, tolerance: float, seconds: float, elsewhere: Target | None
+) -> Kind | None:
+    """Return which tiles are faster than the exact kernel, and within a tolerance as predicted.
+
+    ``image``: what is computed, of bytes, for one image; ``seconds``: what the exact kernel takes
+    for it. None where no tiles are, where zeros are no zeros of uint8, where another map joins the
+    sums, where these are the output, and of kernels of one tap.
+    """
+    sums = op.y_scale is None or op.z is not None
+    if sums or op.x_zero != LOWEST or not image.layer.in_tiles or image.layer.pointwise:
+        return None
+    best, seconds = None, seconds / _SAFETY
+    for kind in EVERY:
+        with suppress(*DO_NOT_APPLY):
+            offer = offer_of(op, image, kind, 1, elsewhere)
+            if offer.best.seconds < seconds and offer.prediction.error <= tolerance:
+                best, seconds = kind, offer.best.seconds
+    return best
+
+
+def is_near(offer: Offer) -> bool:
+    """Return whether an offer is one of tiles."""
+    return isinstance(offer.solver, Kernels)
+
+
+def described(offer: Offer) -> str:
+    """Return what such tiles are, in words."""
+    (height, width), error = offer.best.choice.tile, offer.prediction.error
+    return f"F({height}x{width}) of {offer.query.request.product_dtype}, error {error:.1e} expected"
+
+
+def packed_arrays(
+    op: QConv, call: Call, packed: dict[Any, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the kernel of a call reads besides maps: packed filters and biases."""
+    filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
+    weight, bias = in_steps(filters, op.multiplier)
+    if call.kernel not in packed:
+        packed[call.kernel] = call.pack(weight)
+    return packed[call.kernel], (bias + (op.y_zero - LOWEST)).astype(np.float32)
+
+
+def offer_of(
+    op: QConv, problem: Problem, kind: Kind, threads: int, elsewhere: Target | None
+) -> Offer:
+    """Return the kernel for such tiles; raises what `DO_NOT_APPLY` has where there is none."""
+    asked = options_of(kind, problem.layer, threads)
+    if op.limits != (LOWEST, HIGHEST):
+        lowest, highest = (end - LOWEST for end in op.limits)
+        asked = replace(asked, activation=("clip", float(lowest), float(highest)))
+    layer = Layer.from_options(op.weight.shape, "float32", asked)
+    request, layer = Request.from_options(layer, asked), replace(layer, dtype=CODE_TYPE)
+    seams = Seams(layer.channels, layer.filters)
+    near = layer.problem(problem.input_shape).sewn(seams)
+    if elsewhere is not None:
+        query = Query(near, request, elsewhere, unmeasured(elsewhere))
+    else:
+        query = Query.here(near, request, host_target(), current())
+    offer = Kernels().offer(query)
+    assert offer is not None
+    return offer
