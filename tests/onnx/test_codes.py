@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from winogen.extras import MissingPackage
-from winogen.graph import QConv
+from winogen.graph import QConv, code_tiles
 from winogen.onnx import build_library, code_proof, optimize
 from winogen.onnx.code_reading import CodeRun
 from winogen.onnx.model import Model
@@ -115,6 +115,51 @@ def test_a_layer_that_differs_goes_back_alone(monkeypatch):
     assert result.quantized == case.convolutions - 1
     made = {name for node in result.model.graph.node for name in node.output}
     assert guilty in made and any(node.op_type == "Codes" for node in result.model.graph.node)
+
+
+class FromZero(Maker):
+    """All codes mean 0 or more, as behind ReLU."""
+
+    def value(self, channels, size=(), scale=None, zero=None):
+        return super().value(channels, size, scale, np.iinfo(self.dtype).min)
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """Every layer that can is in tiles."""
+    monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
+
+
+@pytest.mark.parametrize("seed, form, tolerance", [(1, "pairs", 0.05), (3, "operators", 2e-3)])
+def test_a_tolerance_lets_layers_be_in_tiles(seed, form, tolerance, tiles, session):
+    case = FromZero(seed, form).made()
+    result = rewrite(case.model, tolerance=tolerance)
+    assert not result.given_back and result.quantized == case.convolutions
+    near = result.verdict.near
+    assert near and all(f"{name}: not exact, F(" in str(result) for name in near)
+    ours, feed = session(result.model), case.feed(3, 1)
+    each = [ours.run(None, {"x": x[None]}) for x in feed["x"]]
+    for y, *parts in zip(ours.run(None, feed), *each, strict=True):
+        assert (y == np.concatenate(parts)).all()
+
+
+def test_tiles_that_are_too_far_off_go_back(tiles, monkeypatch):
+    real = code_tiles.in_steps
+
+    def wrong(*given):
+        weight, bias = real(*given)
+        return np.float32(1.5) * weight, bias
+
+    monkeypatch.setattr(code_tiles, "in_steps", wrong)
+    result = rewrite(FromZero(1, "pairs").made().model, tolerance=0.05)
+    assert any("steps off" in line for line in result.given_back)
+
+
+def test_without_a_tolerance_codes_are_exact(tiles):
+    result = rewrite(FromZero(1, "pairs").made().model)
+    assert result.quantized and not result.verdict.near
+    nodes = [node for node in result.model.graph.node if node.op_type == "Codes"]
+    assert nodes and not any(a.name == "tolerance" for node in nodes for a in node.attribute)
 
 
 def test_open_sizes_are_single_layers():

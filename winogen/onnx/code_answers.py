@@ -20,10 +20,13 @@ from winogen.onnx.quantized_graph import quantized_graph
 from winogen.tasks.limit import Limit
 
 
-def segment_of(model: Model) -> CodeSegment:
-    """Return what makes codes of others in a model of known sizes, whose channels come first."""
+def segment_of(model: Model, tolerance: float = 0.0) -> CodeSegment:
+    """Return what makes codes of others in a model of known sizes, whose channels come first.
+
+    ``tolerance``: as `CodeSegment` has it.
+    """
     graph = quantized_graph(model).graph
-    return CodeSegment(graph.with_nodes([_planar(node) for node in graph.nodes]))
+    return CodeSegment(graph.with_nodes([_planar(node) for node in graph.nodes]), tolerance)
 
 
 def _planar(node: Node) -> Node:
@@ -63,7 +66,7 @@ class CodeAnswer:
         if segment is None:
             proto = require("onnx").ModelProto.FromString(content[:])
             sizes = {f"i{number}": shape for number, shape in enumerate(self.asked)}
-            segment = segment_of(Model(proto, sizes))
+            segment = segment_of(Model(proto, sizes), float(question.tolerance))
         self.segment = segment
 
     @property

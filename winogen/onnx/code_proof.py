@@ -2,18 +2,22 @@
 
 Sums are exact and rounded once, where the original may round after each addition: a number near a
 half between two codes may become the other one. From layer to layer such steps grow. So each layer
-is given the original's codes; and the node must be these layers one after another, to the bit.
+is given the original's codes; and the node must be these layers one after another, to the bit. With
+a tolerance, layers in tiles may be off by that besides, as a share of the largest sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from winogen.graph.code_segment import CodeSegment
+from winogen.conv.tolerance import MARGIN
+from winogen.graph.code_segment import BoundCodes, CodeSegment
+from winogen.graph.ops import QConv
 from winogen.onnx.code_answers import segment_of
 from winogen.onnx.code_reading import CodeValues
 from winogen.onnx.loading import new_session, require
@@ -23,6 +27,7 @@ from winogen.onnx.soundness import Part, alone
 from winogen.onnx.whole import MOST_OFF
 
 _FEW = 2  # codes that may be off by a step however few there are
+_SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
 
 
 def steps_off(y: Any, wanted: Any) -> bool:
@@ -49,6 +54,10 @@ class CodesPart:
     def __init__(self, model: Model, proto: Any, part: Part, installed: Any, codes: CodeValues):
         self.model, self.part, self.codes, self.planner = model, part, codes, installed
         self.outputs = part.outputs
+        attributes = [one for node in part.nodes for one in node.attribute]
+        self.tolerance = max((one.f for one in attributes if one.name == "tolerance"), default=0.0)
+        self.near: dict[str, str] = {}  # layers that are not exact, and how far off
+        self._allowed: dict[str, float] = {}  # steps that these may be off
         self._meaning = proto.opset_import, proto.ir_version
         self._layers: dict[tuple[Any, ...], CodeSegment] = {}
         self._session: Any = None
@@ -70,11 +79,12 @@ class CodesPart:
         wrong: dict[str, str] = {}
         for name in self.values:
             reads = self.codes.reads[name]
-            alike = all(own[one] is values[one] for one in reads)
-            y = self._layer(name, [values[one] for one in reads])
+            alike, given = all(own[one] is values[one] for one in reads), [values[n] for n in reads]
+            y = self._layer(name, given)
             own[name] = y if alike else self._layer(name, [own[one] for one in reads])
-            if steps_off(y, values[name]):
-                wrong[name] = f"{name} {share(y, values[name])}"
+            why = self._wrong(name, given, y, values[name])
+            if why:
+                wrong[name] = f"{name} {why}"
             elif (own[name] == values[name]).all():
                 own[name] = values[name]
         feed = {name: values[name] for name in self.part.inputs}
@@ -84,21 +94,41 @@ class CodesPart:
                 wrong |= dict.fromkeys(self.values, why)
         return wrong
 
-    def _layer(self, name: str, arrays: list[Any]) -> Any:
-        """What a layer makes of codes."""
+    def _wrong(self, name: str, given: list[Any], y: Any, wanted: Any) -> str:
+        """Why what a layer makes of the original's codes is not the original's; "" if it is."""
+        segment = self._segment(name, given)
+        how = self._bound(segment, given).near
+        if not how:
+            return share(y, wanted) if steps_off(y, wanted) else ""
+        ((value, tiles),) = how.items()
+        op: Any = segment.graph.makers[value].op
+        largest = _largest(op, given[0])
+        allowed = max(self._allowed.get(name, 0.0), 1 + MARGIN * self.tolerance * largest)
+        off = int(np.abs(y.astype(np.int64) - wanted).max(initial=0))
+        self._allowed[name] = allowed
+        self.near[name] = f"{tiles}, {off} steps off at most, {allowed:.1f} allowed"
+        return f"is {off} steps off, {allowed:.1f} allowed" if off > allowed else ""
+
+    def _segment(self, name: str, arrays: list[Any]) -> CodeSegment:
+        """A layer alone."""
         reads, wanted = self.codes.reads[name], self.codes.sizes[name]
-        batch = arrays[0].shape[0]
-        shape = (batch, *(size.number for size in wanted[1:]))
-        key = name, batch
+        shape, key = [size.number for size in wanted], (name, len(arrays[0]))
         if key not in self._layers:
             sizes = [(kind, array.shape[1:]) for kind, array in zip(self._kinds(reads), arrays)]
             known = dict(zip(reads, sizes)) | {name: (self._kinds([name])[0], shape[1:])}
             content = held(self.model, reads, [name], known)["original"]
             proto = require("onnx").ModelProto.FromString(content)
             given = {f"i{place}": array.shape for place, array in enumerate(arrays)}
-            self._layers[key] = segment_of(Model(proto, given))
-        segment = self._layers[key]
-        bound = segment.bound([(*array.shape, 1, 1)[:4] for array in arrays], 1)
+            self._layers[key] = segment_of(Model(proto, given), self.tolerance)
+        return self._layers[key]
+
+    def _bound(self, segment: CodeSegment, arrays: list[Any]) -> BoundCodes:
+        return segment.bound([(*array.shape, 1, 1)[:4] for array in arrays], 1)
+
+    def _layer(self, name: str, arrays: list[Any]) -> Any:
+        """What a layer makes of codes."""
+        bound = self._bound(self._segment(name, arrays), arrays)
+        shape = len(arrays[0]), *(size.number for size in self.codes.sizes[name][1:])
         dtype = self.model.onnx.helper.tensor_dtype_to_np_dtype(self._kinds([name])[0])
         made = np.empty(shape, dtype)
         inputs = [np.ascontiguousarray(array) for array in arrays]
@@ -118,5 +148,13 @@ class CodesPart:
         return found
 
     def limits(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """Return which share of each value's codes may be off."""
-        return dict.fromkeys(self.values, MOST_OFF)
+        """Return which share of each value's codes may be off, or from 1 on, how many steps."""
+        return dict.fromkeys(self.values, MOST_OFF) | self._allowed
+
+
+def _largest(op: QConv, x: Any) -> float:
+    """The largest sum of a layer in steps of its codes, as a corner of an image shows it."""
+    corner = x[:1, :, :_SAMPLE, :_SAMPLE]
+    signed = (corner ^ 128).view(np.int8) if corner.dtype == np.uint8 else corner
+    sums = replace(op, y_scale=None).computed(signed)
+    return float(np.abs(sums * op.multiplier.reshape(-1, 1, 1)).max(initial=0))

@@ -82,6 +82,8 @@ class Rewritten:
         lines += [f"  {self.promise.line('onnxruntime')}"] if self.promise else []
         lines += [f"    {name}: {spent}" for name, spent in self.spent.items()]
         lines += [f"  {self.verdict}"] if self.verdict else []
+        near = self.verdict.near if self.verdict else {}
+        lines += [f"    {name}: not exact, {how}" for name, how in near.items()]
         lines += [f"  {late(self.predicted)}"] if self.predicted else []
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])

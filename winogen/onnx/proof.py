@@ -46,6 +46,7 @@ class Verdict:
     sizes: list[Shapes] = field(default_factory=list)  # of the inputs that were compared
     error: float = 0.0  # the largest of a part, relative to its largest output
     unproven: str = ""  # why there was no comparison, or no other
+    near: dict[str, str] = field(default_factory=dict)  # layers of codes in tiles, and how far off
 
     def __str__(self) -> str:
         if not self.sizes:
@@ -97,6 +98,7 @@ def _run(model: Model, proto: Any, session: Any, parts: list[Part], verdict: Ver
                 whys = (one.refuted(value, place > 0) for value in values)
                 verdict.refuted |= next(filter(None, whys), {})
         verdict.error = max(one.error for one in ours)
+        verdict.near |= {name: how for one in ours for name, how in one.near.items()}
         verdict.sizes.append(shapes)
         if not verdict.refuted:
             allowed = {k: limit for one in ours for k, limit in one.limits(values[0]).items()}
@@ -242,6 +244,7 @@ class _Part:
         self.outputs = self.values = part.outputs
         self.planner = installed
         self.error = 0.0
+        self.near: dict[str, str] = {}  # codes alone have such layers
         self._meaning = proto.opset_import, proto.ir_version
         read = {name for node in part.nodes for name in node.input} - set(part.inputs)
         self._constants = [tensor for tensor in proto.graph.initializer if tensor.name in read]

@@ -122,13 +122,20 @@ def _kind(array: Any) -> str:
 
 
 def _error(random: np.random.Generator, array: Any, limit: float) -> Any:
-    """An error for each number of an array: of the size that is allowed, of either sign."""
+    """An error for each number of an array: of the size that is allowed, of either sign.
+
+    Of codes ``limit`` is a share that is a step off, or from 1 on, how many steps.
+    """
     if _kind(array) == "float":
         finite = array[np.isfinite(array)]
         largest = np.abs(finite).max(initial=0)
         return random.choice((-1, 1), array.shape).astype(array.dtype) * (limit * largest).astype(
             array.dtype
         )
+    if limit >= 1:  # so many steps, within the type
+        ends = np.iinfo(array.dtype)
+        moved = array + random.choice((-1, 1), array.shape) * limit
+        return (np.clip(np.rint(moved), ends.min, ends.max) - array).astype(np.float32)
     # Towards the middle, so that no number leaves its type.
     steps = np.where(array > np.iinfo(array.dtype).max // 2, -1, 1)
     return (steps * (random.random(array.shape) < limit)).astype(np.float32)

@@ -105,7 +105,7 @@ class Writer:
         if isinstance(node.op.payload, CodeRun):
             self._codes(node, node.op.payload)
             return
-        between = written(self.model, node, self.constants.name, self._threads)
+        between = written(self.model, node, self.constants.name, self._chosen("threads"))
         if between:
             self.nodes += between
             self.made.update(name for made in between for name in made.output)
@@ -256,10 +256,9 @@ class Writer:
         self._add("Conv", inputs, results, step.label, [step.key], **attributes)
         return True
 
-    @property
-    def _threads(self) -> dict[str, Any]:
-        """The setting that nodes of bytes have, too."""
-        return {name: value for name, value in self.settings.items() if name == "threads"}
+    def _chosen(self, *names: str) -> dict[str, Any]:
+        """The settings that nodes of bytes have, too."""
+        return {name: value for name, value in self.settings.items() if name in names}
 
     def _codes(self, node: Node, run: CodeRun) -> None:
         """A run of codes, by the nodes that it stands for; who plans reads these again."""
@@ -274,7 +273,7 @@ class Writer:
         attributes = {"sizes": sizes, **held(self.model, node.inputs, node.outputs, known)}
         if any(not one[0].known for one in run.sizes):
             attributes["open"] = 1
-        settings = {**self._threads, **attributes}
+        settings = {**self._chosen("threads", "tolerance"), **attributes}
         made = self.helper.make_node(
             "Codes", node.inputs, node.outputs, name=node.label, domain=OWN_DOMAIN, **settings
         )
@@ -319,7 +318,7 @@ class Writer:
         self.nodes.append(
             self.helper.make_node(
                 kind, [node.inputs[0], *names], node.outputs, name=node.label, domain=OWN_DOMAIN,
-                **attributes, **self._threads,
+                **attributes, **self._chosen("threads"),
             )
         )  # fmt: skip
         self.layers.append((self.nodes[-1], list(node.outputs)))
