@@ -2,11 +2,13 @@
 
     python scripts/quantized_onnx.py
     python scripts/quantized_onnx.py resnet18 --formats QDQ --threads 2 --calls 40
+    python scripts/quantized_onnx.py vgg16 dncnn unet --formats QDQ --tolerances 0 2e-3 2e-2
 
 Random weights, quantized on noise by onnxruntime's static quantizer, in pairs (QDQ) and as its own
 operators (QOperator). Times are the least of all calls in ms, of one thread its processor's.
 "nodes": how many the model has, and how many are left; "off": how far outputs are from
-onnxruntime's, of the largest.
+onnxruntime's, of the largest; "error": of winogen's and onnxruntime's, |y - y32| / |y32| (L2) of
+the net in float32. `--tolerances`: those of `winogen.onnx.optimize`, 0 for none.
 """
 
 from __future__ import annotations
@@ -77,6 +79,31 @@ def session_of(model: Any, threads: int) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
+def report(name: str, form: str, path: Path, asked: Any) -> None:
+    """Print the rows of a net in a format: one for each tolerance, all of them in turns."""
+    shape, threads = tuple(NETS[name].input), asked.threads
+    model, plain = quantized(path, form, shape), onnx.load(str(path))
+    made = {one: rewrite(model, threads=threads, tolerance=one or None) for one in asked.tolerances}
+    feed = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    models = {one: result.model for one, result in made.items()} | {"onnxruntime": model}
+    sessions = {key: session_of(one, threads) for key, one in models.items()}
+    calls: dict[Any, Callable[[], Any]] = {
+        key: partial(one.run, None, feed) for key, one in sessions.items()
+    }
+    ms = least(calls, asked.calls, clock_of(threads))
+    outputs = {key: call()[0] for key, call in calls.items()}
+    theirs, (real,) = outputs.pop("onnxruntime"), session_of(plain, threads).run(None, feed)
+    errors = {key: np.linalg.norm(y - real) / np.linalg.norm(real) for key, y in outputs.items()}
+    usual = np.linalg.norm(theirs - real) / np.linalg.norm(real)
+    for one, y in outputs.items():
+        off = np.abs(y - theirs).max() / np.abs(theirs).max()
+        gain = ms["onnxruntime"] / ms[one]
+        times = f"{ms[one]:.2f} | {ms['onnxruntime']:.2f} | {gain:.2f}"
+        nodes = f"{made[one].nodes_before}, {made[one].nodes}"
+        accuracy = f"{off:.1e} | {errors[one]:.2%}, {usual:.2%}"
+        print(f"| {name} | {form} | {one:g} | {nodes} | {times} | {accuracy} |", flush=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -84,33 +111,17 @@ def main() -> None:
     parser.add_argument("--formats", nargs="*", default=["QDQ", "QOperator"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--tolerances", nargs="*", type=float, default=[0.0])
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    print("| net | format | nodes | winogen | onnxruntime | gain | off |")
-    print("|---|---|---|---|---|---|---|")
+    print("| net | format | tolerance | nodes | winogen | onnxruntime | gain | off | error |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.nets:
-        shape = tuple(NETS[name].input)
         with TemporaryDirectory() as folder:
             path = exported(name, Path(folder))
             for form in asked.formats:
-                model = quantized(path, form, shape)
-                made = rewrite(model, threads=asked.threads)
-                feed = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
-                both = {"winogen": made.model, "onnxruntime": model}
-                sessions = {key: session_of(one, asked.threads) for key, one in both.items()}
-                calls: dict[str, Callable[[], Any]] = {
-                    key: partial(one.run, None, feed) for key, one in sessions.items()
-                }
-                ms = least(calls, asked.calls, clock_of(asked.threads))
-                (y,), (wanted,) = (calls[key]() for key in both)
-                off = np.abs(y - wanted).max() / np.abs(wanted).max()
-                gain = ms["onnxruntime"] / ms["winogen"]
-                times = " | ".join(f"{ms[key]:.2f}" for key in both)
-                nodes = f"{made.nodes_before}, {made.nodes}"
-                print(
-                    f"| {name} | {form} | {nodes} | {times} | {gain:.2f} | {off:.1e} |", flush=True
-                )
+                report(name, form, path, asked)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ typedef struct carried_code_step {
     const void *conv;                    /* The struct of its call. */
     quantized_packing *pack;             /* What packs four arrays of a convolution, or NULL. */
     real_packing *pack_reals;            /* What packs five of them, or NULL. */
+    /* What packs the weights of tiles, whose second array are biases, or NULL. */
+    void (*pack_tiles)(const void *conv, const void *weight, void *packed, int threads);
     int64_t arrays[MOST_CODE_ARRAYS];    /* Where its arrays begin in the data, -1 for none. */
     int64_t count, fixed;                /* How many there are, and the first pointer to one, of
                                           * what packs nothing. */
@@ -73,7 +75,10 @@ static int make_code_step(const carried_code_step *s, const unsigned char *data,
     }
     *packed = aligned_alloc(64, ((size_t)s->packed_bytes + 63) / 64 * 64);
     if (!*packed) return 0;
-    if (s->pack)
+    if (s->pack_tiles) {
+        s->pack_tiles(s->conv, a[0], *packed, 1);
+        step->pointers[3].offset = (int64_t)(intptr_t)a[1];
+    } else if (s->pack)
         s->pack(s->conv, a[0], a[1], a[2], a[3], *packed, 1);
     else
         s->pack_reals(s->conv, a[0], a[1], a[2], a[3], a[4], *packed, 1);

@@ -143,6 +143,18 @@ def test_a_tolerance_lets_layers_be_in_tiles(seed, form, tolerance, tiles, sessi
         assert (y == np.concatenate(parts)).all()
 
 
+@pytest.mark.parametrize("isa", [None, "generic"])
+def test_a_library_carries_tiles(isa, tiles, session, tmp_path):
+    case = FromZero(3, "pairs", floats=True).made()
+    fast, feed = optimize(case.model, tmp_path / "fast.onnx", tolerance=0.05), case.feed(2)
+    path = build_library(fast, tmp_path / "q.so", input_shapes={"x": feed["x"].shape}, isa=isa)
+    outputs, _ = run_on({"known": feed["x"]}, path, tmp_path)
+    exact, wanted = (session(model).run(None, feed)[0] for model in (case.model, fast))
+    assert np.array_equal(outputs["known"], wanted) == (isa is None)  # others may have other tiles
+    for y in (wanted, outputs["known"]):
+        assert 0 < np.abs(y - exact).max() < 0.2 * np.abs(exact).max()
+
+
 def test_tiles_that_are_too_far_off_go_back(tiles, monkeypatch):
     real = code_tiles.in_steps
 

@@ -176,7 +176,10 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
     if code_tiles.is_near(offer):
         (work,) = offer.best.works(offer.problem)
         near = Call(KernelSpec.of(work), work, Environment.now(), offer.best.seconds)
-        return _called(near, code_tiles.packed_arrays(op, near, packed))
+        weight, bias = code_tiles.unpacked(op)
+        if near.kernel not in packed:
+            packed[near.kernel] = near.pack(weight)
+        return _called(near, (packed[near.kernel], bias))
     call: QuantizedCall = offer.bind(Environment.now())
     work = call.work
     key = work.spec, work.zero

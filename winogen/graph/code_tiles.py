@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from winogen.conv.clocks import unmeasured
-from winogen.conv.execute import Call, Kernels
+from winogen.conv.execute import Kernels
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters
 from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, options_of
@@ -64,15 +63,11 @@ def described(offer: Offer) -> str:
     return f"F({height}x{width}) of {offer.query.request.product_dtype}, error {error:.1e} expected"
 
 
-def packed_arrays(
-    op: QConv, call: Call, packed: dict[Any, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the kernel of a call reads besides maps: packed filters and biases."""
+def unpacked(op: QConv) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights that kernels pack, and the biases that they read, in float32."""
     filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
     weight, bias = in_steps(filters, op.multiplier)
-    if call.kernel not in packed:
-        packed[call.kernel] = call.pack(weight)
-    return packed[call.kernel], (bias + (op.y_zero - LOWEST)).astype(np.float32)
+    return weight, (bias + (op.y_zero - LOWEST)).astype(np.float32)
 
 
 def offer_of(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.graph import code_tiles
 from winogen.graph.code_calls import CodeCall, offer_of, unpacked
 from winogen.graph.code_segment import pointers_of, steps_of
 from winogen.graph.ir import Node
@@ -56,13 +57,16 @@ def plan_of(
 
     def convolution_of(node: Node, shape: Shape) -> CodeCall:
         op: Any = node.op.quantized
-        best = offer_of(op, shape, answer.threads, elsewhere=target).best
-        call = DraftCall(best.work.spec, best.work, best.seconds)
-        struct, nothing = call.struct, (np.empty(0, np.uint8),)
-        packs.append(unpacked(op, best.work.spec))
+        tolerance = answer.segment.tolerance
+        offer = offer_of(op, shape, answer.threads, elsewhere=target, tolerance=tolerance)
+        (work,), (spec,) = offer.best.works(offer.problem), offer.best.specs(offer.problem)
+        near = code_tiles.is_near(offer)
+        packs.append(code_tiles.unpacked(op) if near else unpacked(op, spec))
+        call = DraftCall(spec, work, offer.best.seconds)
+        struct, nothing = call.struct, (np.empty(0, np.uint8),) * (1 + near)
         return CodeCall(
             0, 0, 0, nothing, struct.phases * struct.parts, struct.parts, call.threads,
-            call.workspace_bytes, (call.kernel, struct), best.work.spec,
+            call.workspace_bytes, (call.kernel, struct), spec,
         )  # fmt: skip
 
     steps = steps_of(graph, values, answer.threads, convolution_of)
@@ -94,7 +98,6 @@ def plan_of(
 
 
 def _packs(kernel: str, arrays: int) -> str:
-    """What packs four arrays, and what packs five."""
-    if not kernel:
-        return "NULL, NULL"
-    return f"NULL, {kernel}_pack" if arrays == 5 else f"{kernel}_pack, NULL"
+    """What packs four arrays, what packs five, and what packs one and reads another."""
+    names = (f"{kernel}_pack" if kernel and arrays == count else "NULL" for count in (4, 5, 2))
+    return ", ".join(names)
