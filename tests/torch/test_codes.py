@@ -8,6 +8,7 @@ import torch
 from quantizing import Basic, MobileNetV2, ResNet18, aten, qd, quantized, scaled
 from torch import nn
 
+from winogen.graph import code_tiles
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import Lookup, QAdd, QConv, QGlobalMean, QMean, ScaleSums
 from winogen.tasks.duel import Times
@@ -73,6 +74,25 @@ LAYERS = {
 def test_a_layer_between_dequantize_and_quantize(layer, dtype, x):
     net = nn.Sequential(copy.deepcopy(layer), nn.AvgPool2d(2))
     assert agree(quantized(net, x, dtype=dtype), x).count(QConv) == 1
+
+
+@pytest.mark.parametrize("tolerance", [2e-3, 0.05])
+def test_layers_in_tiles_where_a_tolerance_allows_it(tolerance, x, monkeypatch):
+    monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
+    layers = nn.Conv2d(8, 12, 3), nn.ReLU(), nn.Conv2d(12, 20, 3), nn.ReLU(), nn.AvgPool2d(2)
+    trace = trace_of(quantized(scaled(nn.Sequential(*layers)), x), x)
+    reading = read(trace.module)
+    (module,) = modules_of(build(reading, reading.graph, (), tolerance=tolerance))
+    values = proving.recorded(trace.module, (x,))
+    assert code_proof.disagreements(module, values) == {}
+    bound = module.segment.bound([tuple(values[n].shape) for n in module.part.graph.inputs], 1)
+    assert len(bound.near) == 1 and "F(" in str(bound.variants)
+    assert copy.deepcopy(module).segment.tolerance == tolerance
+    assert pickle.loads(pickle.dumps(module)).segment.tolerance == tolerance
+    real = code_tiles.unpacked
+    monkeypatch.setattr(code_tiles, "unpacked", lambda op: (1.5 * real(op)[0], real(op)[1]))
+    (why,) = code_proof.disagreements(module, values).values()
+    assert "steps off, allowed" in why
 
 
 def test_relu6_where_codes_go_beyond_it(x):

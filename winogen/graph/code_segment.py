@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv import memory
+from winogen.conv.solver import Offer
 from winogen.errors import InvalidValue
 from winogen.graph import runtime
 from winogen.graph.code_calls import OPERATORS, CodeCall, bytes_of, convolution, offer_of, other
@@ -141,16 +142,17 @@ class BoundCodes:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.threads, self.seconds, self.specs = threads, dict[str, float](), dict[str, Spec]()
         self.variants: dict[str, str] = {}  # of each convolution
-        self.near: dict[str, str] = {}  # convolutions that are not exact, and how they run
+        self.near: dict[str, Offer] = {}  # convolutions in tiles, which are not exact
 
         def convolution_of(node: Node, shape: Shape) -> CodeCall:
             op: Any = node.op.quantized
             known = familiar.get(node.output)
             offer = offer_of(op, shape, threads, known, tolerance=tolerance)
-            if is_near(offer):
-                self.near[node.output] = described(offer)
             self.seconds[node.output] = offer.best.seconds
             self.variants[node.output] = offer.best.choice.variant
+            if is_near(offer):
+                self.near[node.output] = offer
+                self.variants[node.output] = described(offer)
             call = convolution(op, offer, packed.setdefault(node.output, {}))
             assert call.spec is not None
             self.specs[node.output] = call.spec

@@ -20,6 +20,7 @@ from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, op
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
+from winogen.conv.tolerance import MARGIN
 from winogen.graph.ops import QConv
 from winogen.graph.ops.quantized import HIGHEST, LOWEST
 from winogen.records import CODE_TYPE, Target
@@ -29,6 +30,7 @@ from winogen.toolchain.machine import current
 # So many times as fast as the exact kernel must tiles be predicted to be: their times are
 # predicted 1.2 to 1.4 times too short, those of exact kernels 1.1 times too long.
 _SAFETY = 1.45
+_SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
 
 
 def fastest(
@@ -59,8 +61,19 @@ def is_near(offer: Offer) -> bool:
 
 def described(offer: Offer) -> str:
     """Return what such tiles are, in words."""
-    (height, width), error = offer.best.choice.tile, offer.prediction.error
-    return f"F({height}x{width}) of {offer.query.request.product_dtype}, error {error:.1e} expected"
+    height, width = offer.best.choice.tile
+    return f"mcmr F({height}x{width}) of {offer.query.request.product_dtype}"
+
+
+def steps_allowed(op: QConv, x: np.ndarray, tolerance: float) -> float:
+    """Return how many steps codes of tiles may be from others that are the nearest to exact sums.
+
+    ``x``: what it reads, codes of int8 (N, C, H, W). A corner of the first image shows how large
+    sums are.
+    """
+    sums = replace(op, y_scale=None).computed(x[:1, :, :_SAMPLE, :_SAMPLE])
+    largest = np.abs(sums * op.multiplier.reshape(-1, 1, 1)).max(initial=0)
+    return 1 + MARGIN * tolerance * float(largest)
 
 
 def unpacked(op: QConv) -> tuple[np.ndarray, np.ndarray]:

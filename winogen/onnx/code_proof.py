@@ -9,15 +9,13 @@ a tolerance, layers in tiles may be off by that besides, as a share of the large
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from winogen.conv.tolerance import MARGIN
+from winogen.graph import code_tiles
 from winogen.graph.code_segment import BoundCodes, CodeSegment
-from winogen.graph.ops import QConv
 from winogen.onnx.code_answers import segment_of
 from winogen.onnx.code_reading import CodeValues
 from winogen.onnx.loading import new_session, require
@@ -27,7 +25,6 @@ from winogen.onnx.soundness import Part, alone
 from winogen.onnx.whole import MOST_OFF
 
 _FEW = 2  # codes that may be off by a step however few there are
-_SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
 
 
 def steps_off(y: Any, wanted: Any) -> bool:
@@ -100,13 +97,19 @@ class CodesPart:
         how = self._bound(segment, given).near
         if not how:
             return share(y, wanted) if steps_off(y, wanted) else ""
-        ((value, tiles),) = how.items()
-        op: Any = segment.graph.makers[value].op
-        largest = _largest(op, given[0])
-        allowed = max(self._allowed.get(name, 0.0), 1 + MARGIN * self.tolerance * largest)
+        ((value, offer),) = how.items()
+        op, (x, *_) = segment.graph.makers[value].op.quantized, given
+        assert op is not None
+        signed = (x ^ 128).view(np.int8) if x.dtype == np.uint8 else x
+        allowed = code_tiles.steps_allowed(op, signed, self.tolerance)
+        allowed = max(self._allowed.get(name, 0.0), allowed)
         off = int(np.abs(y.astype(np.int64) - wanted).max(initial=0))
         self._allowed[name] = allowed
-        self.near[name] = f"{tiles}, {off} steps off at most, {allowed:.1f} allowed"
+        expected = f"error {offer.prediction.error:.1e} expected"
+        self.near[name] = (
+            f"{code_tiles.described(offer)}, {expected}, {off} steps off at most, "
+            f"{allowed:.1f} allowed"
+        )
         return f"is {off} steps off, {allowed:.1f} allowed" if off > allowed else ""
 
     def _segment(self, name: str, arrays: list[Any]) -> CodeSegment:
@@ -150,11 +153,3 @@ class CodesPart:
     def limits(self, values: Mapping[str, Any]) -> dict[str, float]:
         """Return which share of each value's codes may be off, or from 1 on, how many steps."""
         return dict.fromkeys(self.values, MOST_OFF) | self._allowed
-
-
-def _largest(op: QConv, x: Any) -> float:
-    """The largest sum of a layer in steps of its codes, as a corner of an image shows it."""
-    corner = x[:1, :, :_SAMPLE, :_SAMPLE]
-    signed = (corner ^ 128).view(np.int8) if corner.dtype == np.uint8 else corner
-    sums = replace(op, y_scale=None).computed(signed)
-    return float(np.abs(sums * op.multiplier.reshape(-1, 1, 1)).max(initial=0))

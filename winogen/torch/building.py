@@ -25,12 +25,13 @@ def build(
     segment: Callable[[Graph], SegmentModule] | None = None,
     layout: str = "NCHW",
     threads: int | None = None,
+    tolerance: float | None = None,
 ) -> fx.GraphModule:
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
     ``excluded`` are outputs of nodes that torch computes, in ``layout``; ``segment`` makes the
-    module of one, None where torch computes all; ``threads`` are those of codes. The nodes of the
-    result know which values they make, as ``meta["winogen_values"]``.
+    module of one, None where torch computes all; ``threads`` and ``tolerance`` are those of codes.
+    The nodes of the result know which values they make, as ``meta["winogen_values"]``.
     """
     module = _Root(reading.module)
     new = fx.Graph()
@@ -53,7 +54,7 @@ def build(
             if isinstance(node.op.payload, CodePart):
                 name = f"winogen_codes_{parts}"
                 parts += 1
-                module.add(name, CodeModule(node.op.payload, threads))
+                module.add(name, CodeModule(node.op.payload, threads, tolerance or 0.0))
                 call = new.call_module(name, tuple(nodes[n] for n in node.inputs))
                 call.meta = {VALUES: node.outputs}
                 _several(new, call, node.outputs, nodes)

@@ -33,13 +33,14 @@ def parts_of(reading: Reading) -> list[CodePart]:
     return [payload for payload in payloads if isinstance(payload, CodePart)]
 
 
-def late(reading: Reading, threads: int | None) -> dict[str, str]:
+def late(reading: Reading, threads: int | None, tolerance: float | None) -> dict[str, str]:
     """Compile the kernels of all parts; return the tensors of those that lack one, and why.
 
     They do where the limit of seconds leaves no time.
     """
     count = threads or torch.get_num_threads()
-    needs = {part: _specs(part, reading.module, count) for part in parts_of(reading)}
+    options = reading.module, count, tolerance or 0.0
+    needs = {part: _specs(part, *options) for part in parts_of(reading)}
     if not needs:
         return {}
     specs = list(dict.fromkeys(spec for some in needs.values() for spec in some))
@@ -53,8 +54,8 @@ def late(reading: Reading, threads: int | None) -> dict[str, str]:
     return {name: LATE for part in lacking for name in made_by(part)}
 
 
-def _specs(part: CodePart, module: fx.GraphModule, threads: int) -> list[Any]:
-    segment = code_segment.CodeSegment(part.graph)
+def _specs(part: CodePart, module: fx.GraphModule, threads: int, tolerance: float) -> list[Any]:
+    segment = code_segment.CodeSegment(part.graph, tolerance)
     return code_segment.kernels([(segment, _shapes(part, module))], threads)
 
 
@@ -180,6 +181,7 @@ def rows(parts: Sequence[TimedPart], times: Mapping[str, Times]) -> list[Row]:
             why = f"as predicted: not measured in {limit().seconds:g} seconds"
         for node in layers:
             seams = " + add" if node.add else ""
+            near = bound.near.get(node.output)
             made.append(
                 Row(
                     name=node.label or node.output,
@@ -187,6 +189,7 @@ def rows(parts: Sequence[TimedPart], times: Mapping[str, Times]) -> list[Row]:
                     runs=bound.variants[node.output],
                     why=why,
                     predicted=bound.seconds[node.output],
+                    error=near and near.prediction.error,
                     packed_bytes=module.segment.packed_of(node.output),
                 )
             )

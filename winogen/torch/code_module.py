@@ -101,16 +101,17 @@ class CodeModule(nn.Module):
     """A part of codes of a network: no parameters, nothing in the state.
 
     Takes and gives tensors of the trace, (N, C, H, W) or (N, C): codes of uint8 or int8, and gives
-    float32 where these are numbers. ``threads`` None is what torch uses at the time of a call.
+    float32 where these are numbers. ``threads`` None is what torch uses at the time of a call;
+    ``tolerance`` is that of `CodeSegment`.
     """
 
-    def __init__(self, part: CodePart, threads: int | None = None):
+    def __init__(self, part: CodePart, threads: int | None = None, tolerance: float = 0.0):
         super().__init__()
-        self._begin(part, threads)
+        self._begin(part, threads, tolerance)
 
-    def _begin(self, part: CodePart, threads: int | None) -> None:
+    def _begin(self, part: CodePart, threads: int | None, tolerance: float) -> None:
         self.part, self.threads = part, threads
-        self.segment = CodeSegment(part.graph)
+        self.segment = CodeSegment(part.graph, tolerance)
         self.dtypes = [getattr(torch, name) for name in part.dtypes]
         self.number = secrets.randbits(62)
         _modules[self.number] = self
@@ -145,16 +146,21 @@ class CodeModule(nn.Module):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"part": self.part, "threads": self.threads, "training": self.training}
+        return {
+            "part": self.part,
+            "threads": self.threads,
+            "tolerance": self.segment.tolerance,
+            "training": self.training,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__init__(self)
-        self._begin(state["part"], state["threads"])
+        self._begin(state["part"], state["threads"], state["tolerance"])
         self.training = state["training"]
 
     def __deepcopy__(self, memo: dict) -> CodeModule:
         """The copy shares the weights, which nobody writes."""
-        copy = CodeModule(self.part, self.threads)
+        copy = CodeModule(self.part, self.threads, self.segment.tolerance)
         memo[id(self)] = copy
         return copy.train(self.training)
 

@@ -2,7 +2,8 @@
 
 The model sums products as floats and rounds after each addition, winogen as integers, once. A bias
 is rounded to whole steps of the sums. So a number that lies near a half between two codes may
-become the other one: a code differs by one step at most, and few do.
+become the other one: a code differs by one step at most, and few do. Layers in tiles may be off
+by the tolerance besides, as a share of the largest sum.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from winogen.graph import Graph, Node, whole
 from winogen.graph.code_segment import CodeSegment
+from winogen.graph.code_tiles import steps_allowed
 from winogen.graph.ops import QConv, Recast, ScaleSums
 from winogen.torch.code_module import CodeModule, as_maps
 
@@ -39,15 +41,17 @@ def shares(module: CodeModule, values: Mapping[str, Tensor]) -> dict[str, float]
     """Return how many of its codes each operator computes otherwise than the model, as a share."""
     return {
         name: float(np.mean(made != wanted.reshape(made.shape)))
-        for name, (made, wanted, _) in _computed(module, values)
+        for name, (made, wanted, *_) in _computed(module, values)
         if made.dtype == np.int8
     }
 
 
 def _computed(
     module: CodeModule, values: Mapping[str, Tensor]
-) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, Node]]]:
-    """What each operator makes of the model's values, what the model makes, and its node."""
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, Node, float]]]:
+    """What each operator makes of the model's values, what the model makes, its node, and how many
+    steps codes may be off.
+    """
     names = {inside: name for name, inside in module.part.inner.items()}
     threads = module.threads or torch.get_num_threads()
     for nodes in _alone(module.part.graph):
@@ -56,9 +60,13 @@ def _computed(
         if any(one is None for one in known):
             continue
         *given, wanted = [_array(one) for one in known if one is not None]
-        segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs))
+        tolerance = module.segment.tolerance
+        segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs), tolerance)
         (made,) = segment(given, threads)
-        yield names[nodes[-1].output], (made, wanted, nodes[0])
+        op, maps = nodes[0].op, [x.transpose(0, 3, 1, 2) for x in given]
+        near = segment.bound([x.shape for x in maps], threads).near
+        most = steps_allowed(op, maps[0], tolerance) if near and isinstance(op, QConv) else 1.0
+        yield names[nodes[-1].output], (made, wanted, nodes[0], most)
 
 
 def _alone(graph: Graph) -> list[list[Node]]:
@@ -84,13 +92,15 @@ def _array(tensor: Tensor) -> np.ndarray:
     return (array ^ np.uint8(128)).view(np.int8) if array.dtype == np.uint8 else array
 
 
-def _wrong(made: np.ndarray, wanted: np.ndarray, node: Node) -> str:
+def _wrong(made: np.ndarray, wanted: np.ndarray, node: Node, most: float) -> str:
     """What is wrong with an output; "" for nothing."""
     if made.dtype != np.int8:
         off = whole.distance(made, wanted.reshape(made.shape))
         return "" if off <= _ROUNDING else f"off by {off:.1e}, allowed {_ROUNDING:.0e}"
     steps = np.abs(made.astype(np.int16) - wanted.reshape(made.shape))
     count, largest = int(np.count_nonzero(steps)), int(steps.max(initial=0))
+    if most > 1:
+        return "" if largest <= most else f"{largest} steps off, allowed {most:.1f}"
     share = _SHARE
     if isinstance(node.op, QConv) and node.op.bias is not None:
         share += float(node.op.multiplier.max())

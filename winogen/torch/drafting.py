@@ -169,14 +169,14 @@ class Torch(Adapter[Segments]):
                 return self._excluded(node) or why.get(node.name, "")
 
             reading = read(self.trace.module, exclude=why_torch)
-            late = code_deciding.late(reading, self.options["threads"])
+            late = code_deciding.late(reading, self.options["threads"], self.options["tolerance"])
             if not late:
                 return reading
             self._late |= late
 
     def _made(self, reading: Reading, decision: Decision) -> Segments:
         threads = self.options["threads"]
-        body = compiled(reading, decision, threads)
+        body = compiled(reading, decision, threads, self.options["tolerance"])
         return Segments(reading, body, decision, self.memory.times, threads)
 
     def time(self, made: Segments, part: TimedPart | None, earlier: float) -> Times | None:
@@ -376,8 +376,10 @@ def decided(reading: Reading, **options: Any) -> Decision:
     return decide(graph, reading.shapes, usual_memory=usual, **options)
 
 
-def compiled(reading: Reading, decision: Decision, threads: int | None = None) -> fx.GraphModule:
-    """Return the module of a reading; ``threads`` are those of codes."""
+def compiled(
+    reading: Reading, decision: Decision, threads: int | None = None, tolerance: float | None = None
+) -> fx.GraphModule:
+    """Return the module of a reading; ``threads`` and ``tolerance`` are those of codes."""
 
     def segment(part: Graph) -> SegmentModule:
         return SegmentModule(
@@ -385,4 +387,5 @@ def compiled(reading: Reading, decision: Decision, threads: int | None = None) -
         )
 
     graph = simplify(reading.graph)
-    return build(reading, graph, decision.excluded, segment, decision.layout, threads)
+    layout, excluded = decision.layout, decision.excluded
+    return build(reading, graph, excluded, segment, layout, threads, tolerance)
