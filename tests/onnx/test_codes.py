@@ -7,7 +7,7 @@ import pytest
 
 from winogen.extras import MissingPackage
 from winogen.graph import QConv, code_tiles
-from winogen.onnx import build_library, code_proof, optimize
+from winogen.onnx import build_library, code_proof, optimize, report
 from winogen.onnx.code_reading import CodeRun
 from winogen.onnx.model import Model
 from winogen.onnx.quantized_graph import quantized_graph
@@ -137,6 +137,8 @@ def test_a_tolerance_lets_layers_be_in_tiles(seed, form, tolerance, tiles, sessi
     assert not result.given_back and result.quantized == case.convolutions
     near = result.verdict.near
     assert near and all(f"{name}: not exact, mcmr F(" in str(result) for name in near)
+    rows = report(case.model, tolerance=tolerance).rows
+    assert sum(row.algorithm.startswith("mcmr F(") for row in rows) == len(near)
     ours, feed = session(result.model), case.feed(3, 1)
     each = [ours.run(None, {"x": x[None]}) for x in feed["x"]]
     for y, *parts in zip(ours.run(None, feed), *each, strict=True):

@@ -15,6 +15,8 @@ from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph import QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
+from winogen.graph.code_calls import offer_of
+from winogen.graph.code_tiles import described, is_near
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
@@ -168,7 +170,7 @@ def report(
     narrow = {node.outputs[0] for node in reading.graph.nodes if reading.layers_of(node)}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
     for whole in reading.graph.nodes:
-        measured, own = result.layers, settings
+        measured, own = result.layers, replace(settings, tolerance=None)  # which runs alone have
         if not whole.op.quantized:  # it is no layer, or a run, which is measured as one
             measured, own = {}, replace(settings, layout="NHWC")
         for node, op in reading.layers_of(whole):
@@ -212,6 +214,10 @@ def _row_of_bytes(
     best = ways_of_bytes(op, shape, settings)[0]
     direct = ways_of_bytes(op, shape, replace(settings, algorithm="direct"))[0]
     predicted = best.choice.algorithm, best.seconds, direct.seconds
+    if settings.tolerance:
+        offer = offer_of(op.signed, shape, settings.threads, tolerance=settings.tolerance)
+        if is_near(offer):
+            predicted = described(offer), offer.best.seconds, direct.seconds
     label = node.label or node.output
     return [Row(label, str(op), output, *predicted, *measured.get(node.output, (None, None)))]
 
