@@ -123,11 +123,19 @@ def near_conv(filters, channels, taps, **options):
     return replace(conv(filters, channels, taps, **options), x_zero=-128)
 
 
-@pytest.mark.parametrize("options", [{}, {"activation": "relu", "y_zero": -20}, {"stride": 2}])
+NEAR = {
+    "plain": (-128, {}),
+    "relu": (-128, {"activation": "relu", "y_zero": -20}),
+    "strided": (5, {"stride": 2}),
+    "of one sign": (127, {}),
+}
+
+
+@pytest.mark.parametrize("x_zero, options", NEAR.values(), ids=NEAR)
 @pytest.mark.parametrize("tolerance", [2e-3, 5e-2])
-def test_codes_are_within_a_step_and_the_tolerance(options, tolerance, tiles):
+def test_codes_are_within_a_step_and_the_tolerance(x_zero, options, tolerance, tiles):
     tiles()
-    op = near_conv(32, 48, 3, **options)
+    op = replace(conv(32, 48, 3, **options), x_zero=x_zero)
     x = codes(1, 48, 24, 20)
     (y,) = CodeSegment(graph(op), tolerance)([np.ascontiguousarray(x.transpose(0, 2, 3, 1))])
     sums = replace(op, y_scale=None).computed(x) * op.multiplier.reshape(-1, 1, 1)
@@ -140,7 +148,6 @@ def test_codes_are_within_a_step_and_the_tolerance(options, tolerance, tiles):
 EXACT = {
     "no tolerance": (0.0, {}),
     "one below all errors": (1e-6, {}),
-    "another zero": (0.5, {"x_zero": -3}),
     "a second map": (0.5, {"z": Z}),
     "sums": (0.5, {"y_scale": None, "bias": None}),
     "one tap": (0.5, {"taps": 1}),

@@ -175,7 +175,9 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
     """Return the call of the best kernel of an offer; ``packed`` remembers its filters."""
     if code_tiles.is_near(offer):
         (work,) = offer.best.works(offer.problem)
-        near = Call(KernelSpec.of(work), work, Environment.now(), offer.best.seconds)
+        spec, environment = KernelSpec.of(work), Environment.now()
+        near = Call(spec, work, environment, offer.best.seconds)
+        code_tiles.set_zero(near, op)
         weight, bias = code_tiles.unpacked(op)
         if near.kernel not in packed:
             packed[near.kernel] = near.pack(weight)

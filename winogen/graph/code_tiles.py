@@ -1,8 +1,8 @@
 """Convolutions of codes by Winograd's algorithm, in tiles of 16 or 8 bits: near, and not exact.
 
-Kernels read codes as numbers of uint8, whose zero is what they have around an image, and write such
-numbers. Everything that the result depends on is chosen for one image and one thread, so that a
-layer gives the same codes wherever it runs.
+Kernels read codes as numbers of uint8 less their zero point, and write numbers of uint8. Everything
+that the result depends on is chosen for one image and one thread, so that a layer gives the same
+codes wherever it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from winogen.conv.clocks import unmeasured
-from winogen.conv.execute import Kernels
+from winogen.conv.execute import Call, Kernels
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters
 from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, options_of
@@ -39,11 +39,11 @@ def fastest(
     """Return which tiles are faster than the exact kernel, and within a tolerance as predicted.
 
     ``image``: what is computed, of bytes, for one image; ``seconds``: what the exact kernel takes
-    for it. None where no tiles are, where zeros are no zeros of uint8, where another map joins the
-    sums, where these are the output, and of kernels of one tap.
+    for it. None where no tiles are, where another map joins the sums, where these are the
+    output, and of kernels of one tap.
     """
     sums = op.y_scale is None or op.z is not None
-    if sums or op.x_zero != LOWEST or not image.layer.in_tiles or image.layer.pointwise:
+    if sums or not image.layer.in_tiles or image.layer.pointwise:
         return None
     best, seconds = None, seconds / _SAFETY
     for kind in EVERY:
@@ -63,6 +63,11 @@ def described(offer: Offer) -> str:
     """Return what such tiles are, in words."""
     height, width = offer.best.choice.tile
     return f"mcmr F({height}x{width}) of {offer.query.request.product_dtype}"
+
+
+def set_zero(call: Call, op: QConv) -> None:
+    """Tell the call of such a kernel what counts as zero."""
+    call.struct.x_zero = op.x_zero - LOWEST
 
 
 def steps_allowed(op: QConv, x: np.ndarray, tolerance: float) -> float:

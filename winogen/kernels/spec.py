@@ -8,7 +8,7 @@ from typing import Any, get_args
 from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
-from winogen.records import Precision, Target, Tuning
+from winogen.records import CODE_TYPE, Precision, Target, Tuning
 from winogen.typing import Border, PaddingMode
 
 BORDERS: tuple[Border, ...] = get_args(Border)
@@ -69,6 +69,10 @@ _NARROW: Fields = (
         ("results",),
     ),
     ("Outputs that wait for the array.", "winogen_buffer", ("unit",)),
+)
+# Fields of kernels of codes.
+_CODES: Fields = (
+    ("What counts as zero, of the numbers that codes stand for.", "int64_t", ("x_zero",)),
 )
 
 
@@ -156,7 +160,9 @@ class KernelSpec(Spec):
         special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
         deep, narrow = self.rank == 3, self.precision.narrow
         spread = ("spread", 1) in self.fixed
-        return (*_COMMON, *(_DEEP * deep), *(_SPREAD * spread), *special, *(_NARROW * narrow))
+        codes = self.precision.arrays == CODE_TYPE
+        more = *(_SPREAD * spread), *special, *(_NARROW * narrow), *(_CODES * codes)
+        return (*_COMMON, *(_DEEP * deep), *more)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         """Return the buffers of a call by name."""
@@ -178,6 +184,7 @@ class KernelSpec(Spec):
             "depth": variant.depth(work),
             "non_temporal": variant.streams(work),
             "packed_bytes": variant.packed_room(work),
+            "x_zero": 0,  # of codes; whoever makes a call says another
         }
         if narrow:
             fields |= {"results": work.output, "output": variant.unit_strides(work)}

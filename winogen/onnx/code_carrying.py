@@ -63,6 +63,8 @@ def plan_of(
         near = code_tiles.is_near(offer)
         packs.append(code_tiles.unpacked(op) if near else unpacked(op, spec))
         call = DraftCall(spec, work, offer.best.seconds)
+        if near:
+            code_tiles.set_zero(call, op)
         struct, nothing = call.struct, (np.empty(0, np.uint8),) * (1 + near)
         return CodeCall(
             0, 0, 0, nothing, struct.phases * struct.parts, struct.parts, call.threads,
