@@ -17,13 +17,11 @@ import numpy as np
 from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import Context
 from winogen.conv import arguments
-from winogen.conv.clocks import unmeasured
 from winogen.conv.execute import Call, Environment
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters, Scales
 from winogen.conv.quantized import packs_of
 from winogen.conv.quantized_planner import CallNumbers, QuantizedCall, QuantizedKernels
-from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
 from winogen.conv.stock import first_at_hand, only
@@ -51,7 +49,6 @@ from winogen.kernels.spec import KernelSpec
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.loader import Build
-from winogen.toolchain.machine import current
 from winogen.toolchain.texts import Text
 
 _HEADERS = "codes.h"
@@ -144,11 +141,7 @@ def offer_of(
     stock = None if familiar is None or tolerance else only(frozenset(familiar))
 
     def exact(problem: Problem, threads: int) -> Offer:
-        request = Request(threads=threads)
-        if elsewhere is not None:
-            query = Query(problem, request, elsewhere, unmeasured(elsewhere))
-        else:
-            query = Query.here(problem, request, host_target(), current(), stock)
+        query = code_tiles.query_of(problem, Request(threads=threads), elsewhere, stock)
         return QuantizedKernels(numbers).offer(query)
 
     if tolerance and problem.batch:

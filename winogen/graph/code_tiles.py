@@ -20,6 +20,7 @@ from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, op
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
+from winogen.conv.stock import Stock
 from winogen.conv.tolerance import MARGIN
 from winogen.graph.ops import QConv
 from winogen.graph.ops.quantized import HIGHEST, LOWEST
@@ -52,6 +53,15 @@ def fastest(
             if offer.best.seconds < seconds and offer.prediction.error <= tolerance:
                 best, seconds = kind, offer.best.seconds
     return best
+
+
+def query_of(
+    problem: Problem, request: Request, elsewhere: Target | None, stock: Stock | None = None
+) -> Query:
+    """Return what solvers are asked for this machine, or the same anywhere for another target."""
+    if elsewhere is not None:
+        return Query(problem, request, elsewhere, unmeasured(elsewhere))
+    return Query.here(problem, request, host_target(), current(), stock)
 
 
 def is_near(offer: Offer) -> bool:
@@ -100,10 +110,6 @@ def offer_of(
     request, layer = Request.from_options(layer, asked), replace(layer, dtype=CODE_TYPE)
     seams = Seams(layer.channels, layer.filters)
     near = layer.problem(problem.input_shape).sewn(seams)
-    if elsewhere is not None:
-        query = Query(near, request, elsewhere, unmeasured(elsewhere))
-    else:
-        query = Query.here(near, request, host_target(), current())
-    offer = Kernels().offer(query)
+    offer = Kernels().offer(query_of(near, request, elsewhere))
     assert offer is not None
     return offer

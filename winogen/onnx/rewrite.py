@@ -64,7 +64,8 @@ def optimize(
     output
         Where to write the result.
     tolerance
-        As `winogen.conv2d` has it, for every layer; None for its default.
+        As `winogen.conv2d` has it, for every layer; None for its default. Quantized layers that
+        follow each other are exact with None, and else in Winograd's tiles where that is faster.
     threads
         How many threads a convolution may use; None for as many as onnxruntime lends.
     input_shapes
