@@ -130,6 +130,14 @@ def test_a_search_ends_in_time_and_keeps_what_is_worth_having(clock):
     assert efforts[:54] == [3] * 54 and {*efforts[54:]} == {6}, "a tenth is for a second look"
 
 
+def test_a_search_begins_with_usual_points(clock):
+    searched(30)
+    space = DirectSpace(CASE, DeviceInfo.of(devices.context().devices[0]))
+    known = [one.as_values() for one in usual(space, 16)]
+    tried = [task["candidate"]["parameters"] for task in clock.tasks[:20]]
+    assert sum(one in known for one in tried) >= 8
+
+
 def test_the_best_are_measured_longer(clock, monkeypatch):
     monkeypatch.setattr(DeviceSearch, "_nearer", lambda self, space: iter(()))
     found = searched(600)

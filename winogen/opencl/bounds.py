@@ -1,8 +1,8 @@
 """The least that direct convolution demands at a point, counted without making its kernels.
 
 An item multiplies and adds what it sums, reads a vector of the input for all its filters and a
-vector of weights for all its windows. The epilogue comes on top, and so do kernels that only move
-numbers. So a point whose least is too much is put aside before anything is made of it.
+vector of weights for all its windows. The epilogue comes on top, and so does a kernel that crops.
+So a point whose least is too much is put aside before anything is made of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from winogen.opencl.space import DirectSpace
 
 
 def least(space: DirectSpace, point: DirectPoint) -> list[KernelDemand]:
-    """Return the least demands of the kernels for sums of windows and of chunks."""
+    """Return the least demands of the kernels that pad, and for sums of windows and of chunks."""
     problem, device, layer = space.problem, space.device, space.problem.layer
     facts, size = space.facts_of(point), space.sizes_of(point)
     one, lanes = (round_up(count, device.vector) for count in (1, point.vector))
@@ -37,13 +37,22 @@ def least(space: DirectSpace, point: DirectPoint) -> list[KernelDemand]:
         tiles * layer.filters // point.filters,
         point.local_chunks * point.local_windows,
     )
-    if not size["partial"]:
-        return [summing]
-    group = min(GROUP, device.group, device.items[0])
-    items = round_up(prod(problem.output_size) * layer.filters, group) * problem.batch
-    moved = size["partial"] + target
-    each = (2 * facts["chunks"] + 1) * one
-    return [summing, KernelDemand(items * each, moved, moved, items // group, group)]
+    found = [summing]
+    if size["padded"]:
+        numbers = size["padded"] // (layer.itemsize * problem.batch)
+        moved = size["input"] + size["padded"]
+        found.insert(0, _moving(space, numbers, moved, 2 * one))
+    if size["partial"]:
+        numbers, moved = prod(problem.output_size) * layer.filters, size["partial"] + target
+        found.append(_moving(space, numbers, moved, (2 * facts["chunks"] + 1) * one))
+    return found
+
+
+def _moving(space: DirectSpace, numbers: int, moved: int, each: int) -> KernelDemand:
+    """What a kernel demands that has an item for each number of an image's array."""
+    group = min(GROUP, space.device.group, space.device.items[0])
+    items = round_up(numbers, group) * space.problem.batch
+    return KernelDemand(items * each, moved, moved, items // group, group)
 
 
 def _pixel(space: DirectSpace, point: DirectPoint) -> int:

@@ -43,6 +43,10 @@ ALTERNATIVES = 8  # the most candidates that are returned
 _SOME, _TILINGS = 2, 12
 # Sums of a work-item: so many numbers, where the device has no vectors, or vectors.
 _MOST_SUMS, _MOST_VECTORS = 64, 16
+# ... that keep a CPU busy, in two units of four cycles. It has more only where registers hold them,
+# beside a row's number, which is spread as it is read, and a vector.
+_BUSY = 8
+_DEPTH = 64  # channels of a chain of additions
 _MOST_NUMBERS = 2**31 - 1  # of an array, whose indices have 32 bits
 
 
@@ -330,13 +334,17 @@ def _cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
     in_lanes, in_rows = (tiles.count, filters) if planar else (filters, tiles.count)
     vector = _vector(device, in_lanes)
     staged = 16 if device.local_is_near and channels > 16 else 0
+    copies = 2 if channels > _DEPTH else 1  # of sums: of a chain, and of those before it
     for rows, wide, group in product((8, 4, 2, 1), (2, 1, 4), ((8, 8), (2, 2))):
         if rows >= 2 * in_rows or (wide > 1 and (wide - 1) * vector >= in_lanes):
             continue
         if rows * wide * vector > max(_MOST_SUMS, _MOST_VECTORS * device.vector):
             continue
+        held = copies * rows * wide + min(rows, wide) + 1
+        if device.kind == "cpu" and rows * wide > _BUSY and held > device.registers:
+            continue
         sizes = (rows, wide * vector) if planar else (wide * vector, rows)
-        cut = Parameters(*sizes, vector, group, staged, 64, _items(device))
+        cut = Parameters(*sizes, vector, group, staged, _DEPTH, _items(device))
         if not cut.problems(tiles, device):
             yield cut
 

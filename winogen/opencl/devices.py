@@ -73,6 +73,17 @@ class DeviceInfo:
         return 32 if self.kind == "gpu" else 1
 
     @property
+    def registers(self) -> int:
+        """Vectors that a work-item has room for without waiting for memory: what is usual.
+
+        CPUs have 16, and 32 where vectors are of 16 numbers. Graphics processors have more, but
+        with 64 for each item enough items are there to hide what memory takes.
+        """
+        if self.kind == "cpu":
+            return 32 if self.vector == 16 else 16
+        return 64
+
+    @property
     def item_operations(self) -> float:
         """Numbers that one work-item computes in a second; 0 where the driver tells no clock."""
         return 1e6 * self.megahertz * max(1, self.vector)

@@ -22,6 +22,7 @@ from winogen.conv.problem import Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.opencl import wisdom
+from winogen.opencl.bounds import by_least_seconds
 from winogen.opencl.choice import DeviceCandidate, choose, direct_candidate, predicted_error
 from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.measuring import DeviceMeasuring
@@ -29,6 +30,7 @@ from winogen.opencl.rates import rates_of
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
 from winogen.opencl.stores import stored
+from winogen.opencl.usual import usual
 from winogen.records import Epilogue
 from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
@@ -41,6 +43,7 @@ from winogen.tasks.traversals import Batch, Traversal, descent, narrowing
 _REPEATS = 3
 _FINALISTS = 8
 _COMPARED = 0.1  # of the time is for them
+_USUAL = 16  # points of direct convolution, of which half is measured
 _RIVALS = 5  # other values of a parameter that compete with the best one's
 # How many points are drawn, how many of the best have neighbours, how often, and how many each.
 NARROWING = 24, 4, 6, 4
@@ -124,13 +127,20 @@ class DeviceSearch:
         return self._measuring(task)
 
     def _predicted(self) -> list[DeviceCandidate]:
-        """What is predicted to be fast, of all algorithms and of direct convolution in turns."""
+        """What is predicted to be fast, of all algorithms and of direct convolution in turns.
+
+        Of direct convolution `choose` returns one point: others that are usually good follow.
+        """
         rates, found = rates_of(self._context), list[list[DeviceCandidate]]()
         for algorithm in ("auto", "direct"):
             asked = Request(algorithm=algorithm, threads=1)
             with suppress(InvalidValue):
                 found.append(choose(self.problem, asked, self.device, rates))
-        mixed = (one for pair in zip_longest(*found) for one in pair if one is not None)
+        mixed = [one for pair in zip_longest(*found) for one in pair if one is not None]
+        with suppress(InvalidValue):
+            points = DirectSpace(self.problem, self.device)
+            ordered = by_least_seconds(points, usual(points, _USUAL), rates)
+            mixed += [self._of_point(point) for _, point in ordered[: _USUAL // 2]]
         return [*{str(self._task(one, 1)): one for one in mixed}.values()]
 
     def _traversals(self) -> Iterator[tuple[str, Traversal]]:
