@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice, product
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -29,7 +29,6 @@ from winogen.opencl.devices import DeviceInfo
 from winogen.opencl.direct import direct_work
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
-from winogen.opencl.stores import phase_filters
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.usual import usual
 from winogen.opencl.winograd import arrays_of, mcmr_work
@@ -41,12 +40,6 @@ _POINTS = 16  # of direct convolution
 ALTERNATIVES = 8  # the most candidates that are returned
 # Of each tile so many cuts are tried first; and all cuts of so many tiles, the fastest by then.
 _SOME, _TILINGS = 2, 12
-# Sums of a work-item: so many numbers, where the device has no vectors, or vectors.
-_MOST_SUMS, _MOST_VECTORS = 64, 16
-# ... that keep a CPU busy, in two units of four cycles. It has more only where registers hold them,
-# beside a row's number, which is spread as it is read, and a vector.
-_BUSY = 8
-_DEPTH = 64  # channels of a chain of additions
 _MOST_NUMBERS = 2**31 - 1  # of an array, whose indices have 32 bits
 
 
@@ -293,7 +286,7 @@ class _Tiling:
         self, device: DeviceInfo, rates: DeviceRates, most: int | None = None
     ) -> Iterator[DeviceCandidate]:
         """Yield it cut in so many ways of products, and as many with one kernel; None: in all."""
-        for every in (_cuts(self.tiles, device), _fused_cuts(self.tiles, device)):
+        for every in (cuts.usual(self.tiles, device), cuts.usual_fused(self.tiles, device)):
             for cut in islice(every, most):
                 needed = cuts.demands(self.tiles, cut, device)
                 yield self.candidate(cut, sum(one.seconds(device, rates) for one in needed))
@@ -324,55 +317,6 @@ def _transforms(problem: Problem, choice: Choice) -> tuple[Transform, Transform]
         transform_of(m, taps, points, choice.order, stride) for m, taps, points, stride in along
     )
     return height, width
-
-
-def _cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
-    """Yield ways to cut products that a device has room for, the usual one first."""
-    layer = tiles.problem.layer
-    planar = layer.planar
-    channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
-    in_lanes, in_rows = (tiles.count, filters) if planar else (filters, tiles.count)
-    vector = _vector(device, in_lanes)
-    staged = 16 if device.local_is_near and channels > 16 else 0
-    copies = 2 if channels > _DEPTH else 1  # of sums: of a chain, and of those before it
-    for rows, wide, group in product((8, 4, 2, 1), (2, 1, 4), ((8, 8), (2, 2))):
-        if rows >= 2 * in_rows or (wide > 1 and (wide - 1) * vector >= in_lanes):
-            continue
-        if rows * wide * vector > max(_MOST_SUMS, _MOST_VECTORS * device.vector):
-            continue
-        held = copies * rows * wide + min(rows, wide) + 1
-        if device.kind == "cpu" and rows * wide > _BUSY and held > device.registers:
-            continue
-        sizes = (rows, wide * vector) if planar else (wide * vector, rows)
-        cut = Parameters(*sizes, vector, group, staged, _DEPTH, _items(device))
-        if not cut.problems(tiles, device):
-            yield cut
-
-
-def _fused_cuts(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
-    """Yield ways to compute all in one kernel, where a group has room for the tiles."""
-    layer = tiles.problem.layer
-    filters = phase_filters(tiles.problem)
-    lanes = 1 if layer.planar else _vector(device, filters)
-    while filters % lanes:
-        lanes //= 2
-    for at_once in (16, 8, 32, 4):
-        cut = Parameters(lanes, at_once, lanes, (1, 1), 0, 0, _items(device), fused=True)
-        if not cut.problems(tiles, device):
-            yield cut
-
-
-def _vector(device: DeviceInfo, count: int) -> int:
-    """The lanes of vectors of so many neighbours."""
-    vector = device.vector if device.vector > 1 else 4
-    while vector > 1 and vector >= 2 * count:
-        vector //= 2
-    return vector
-
-
-def _items(device: DeviceInfo) -> int:
-    """Work-items of a group that transforms."""
-    return min(64, device.group, *device.items[:2])
 
 
 def _seconds(one: DeviceCandidate) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from winogen.codegen.devices.statements import DeviceArray
@@ -14,6 +16,12 @@ from winogen.opencl.product import ProductBlock
 from winogen.opencl.stores import phase_filters, stored
 from winogen.opencl.tiles import TileGrid
 from winogen.opencl.transforming import spread
+
+# Sums of a work-item: so many numbers, where the device has no vectors, or vectors.
+_MOST_SUMS, _MOST_VECTORS = 64, 16
+# ... that keep a CPU busy, in two units of four cycles. It has more only where registers hold them,
+# beside a row's number, which is spread as it is read, and a vector.
+_BUSY = 8
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,56 @@ class Buffers(NamedTuple):
     def workspace_bytes(self) -> int:
         """Of a call, besides its arrays and packed filters."""
         return sum(one.nbytes for one in self[1:] if one is not None)
+
+
+def usual(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
+    """Yield ways to cut products that a device has room for, the usual one first."""
+    layer = tiles.problem.layer
+    planar = layer.planar
+    channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
+    in_lanes, in_rows = (tiles.count, filters) if planar else (filters, tiles.count)
+    vector = _vector(device, in_lanes)
+    staged = 16 if device.local_is_near and channels > 16 else 0
+    # Of sums: of a chain, and of those before it.
+    copies = 2 if channels > Parameters.depth else 1
+    for rows, wide, group in product((8, 4, 2, 1), (2, 1, 4), ((8, 8), (2, 2))):
+        if rows >= 2 * in_rows or (wide > 1 and (wide - 1) * vector >= in_lanes):
+            continue
+        if rows * wide * vector > max(_MOST_SUMS, _MOST_VECTORS * device.vector):
+            continue
+        held = copies * rows * wide + min(rows, wide) + 1
+        if device.kind == "cpu" and rows * wide > _BUSY and held > device.registers:
+            continue
+        sizes = (rows, wide * vector) if planar else (wide * vector, rows)
+        cut = Parameters(*sizes, vector, group, staged, items=_items(device))
+        if not cut.problems(tiles, device):
+            yield cut
+
+
+def usual_fused(tiles: TileGrid, device: DeviceInfo) -> Iterator[Parameters]:
+    """Yield ways to compute all in one kernel, where a group has room for the tiles."""
+    layer = tiles.problem.layer
+    filters = phase_filters(tiles.problem)
+    lanes = 1 if layer.planar else _vector(device, filters)
+    while filters % lanes:
+        lanes //= 2
+    for at_once in (16, 8, 32, 4):
+        cut = Parameters(lanes, at_once, lanes, (1, 1), 0, 0, _items(device), fused=True)
+        if not cut.problems(tiles, device):
+            yield cut
+
+
+def _vector(device: DeviceInfo, count: int) -> int:
+    """The lanes of vectors of so many neighbours."""
+    vector = device.vector if device.vector > 1 else 4
+    while vector > 1 and vector >= 2 * count:
+        vector //= 2
+    return vector
+
+
+def _items(device: DeviceInfo) -> int:
+    """Work-items of a group that transforms."""
+    return min(64, device.group, *device.items[:2])
 
 
 def lanes_of(parameters: Parameters, planar: bool, count: int) -> int:
