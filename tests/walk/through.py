@@ -4,7 +4,7 @@
 
 Doors: torch, onnx, bundle, quantize, c, compress. What is wrong ends in an AssertionError. Models
 that come out are saved, and used by new processes: `python through.py NET DOOR used FILE`. What
-they are given and have to compute lies in `right.npz`, so that those of onnxruntime import no torch.
+they are given and have to compute lies in `right.npz`: those of onnxruntime import no torch.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def used(name: str, door: str, file: str) -> None:
     """Load what a door made, and call it at all sizes there are results of."""
     if door == "torch":
         model = torch.load(file, weights_only=False)
-        call = lambda x: model(torch.from_numpy(x))  # noqa: E731 # as that of a session
+        call = lambda x: model(torch.from_numpy(x))
     else:
         call = session(file)
     with np.load("right.npz") as right:
