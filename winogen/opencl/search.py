@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count, zip_longest
+from itertools import count
 from math import inf, isfinite, prod
 from pathlib import Path
 from time import monotonic
@@ -30,7 +30,7 @@ from winogen.opencl.rates import rates_of
 from winogen.opencl.scheme import DirectPoint
 from winogen.opencl.space import DirectSpace
 from winogen.opencl.stores import stored
-from winogen.opencl.usual import usual
+from winogen.opencl.usual import in_turns, usual
 from winogen.records import Epilogue
 from winogen.tasks.execute import Executor, Progress
 from winogen.tasks.halving import halving
@@ -136,7 +136,7 @@ class DeviceSearch:
             asked = Request(algorithm=algorithm, threads=1)
             with suppress(InvalidValue):
                 found.append(choose(self.problem, asked, self.device, rates))
-        mixed = [one for pair in zip_longest(*found) for one in pair if one is not None]
+        mixed = [*in_turns(found)]
         with suppress(InvalidValue):
             points = DirectSpace(self.problem, self.device)
             ordered = by_least_seconds(points, usual(points, _USUAL), rates)

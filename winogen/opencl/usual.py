@@ -77,7 +77,7 @@ def _offered(problem: Problem, device: DeviceInfo, at_once: bool) -> Iterator[Di
     # A copy of the input has channels last, and zeros behind them until vectors divide them.
     others = [v for v in vectors if v < 2 * channels and v not in whole]
     copied = _of_vectors(problem, device, others, pad=1)
-    yield from _in_turns([copied, _of_vectors(problem, device, whole, in_chunks=True)])
+    yield from in_turns([copied, _of_vectors(problem, device, whole, in_chunks=True)])
 
 
 def _of_vectors(
@@ -93,7 +93,7 @@ def _of_vectors(
     rows, columns = layer.plane
     filters = layer.filters // layer.groups
     found = [[(v, *block) for block in blocks(device, filters, v)] for v in vectors]
-    for v, k, s in _in_turns(found):
+    for v, k, s in in_turns(found):
         (high, wide), extra = tiles[s]
         whole = rows.kernel * columns.kernel * -(-layer.weight_shape[1] // v)
         parts = next((n for n in (8, 4, 2, 3) if whole % n == 0), 0) if in_chunks else 1
@@ -116,8 +116,8 @@ def _of_vectors(
         )
 
 
-def _in_turns(found: Sequence[Iterable[T]]) -> Iterator[T]:
-    """The first of each, then the second of each that has one, and so on."""
+def in_turns(found: Sequence[Iterable[T]]) -> Iterator[T]:
+    """Yield the first of each, then the second of each that has one, and so on."""
     turns = chain.from_iterable(zip_longest(*found))
     return (one for one in turns if one is not None)
 
