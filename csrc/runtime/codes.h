@@ -10,6 +10,8 @@ typedef struct winogen_codes {
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     /* Steps from one tap to the next. */
     int32_t dilation_h, dilation_w;
+    /* How far apart the channels of a pixel are, before they are spread over blocks of `kernel`. */
+    int32_t apart;
     /* Of means: the number of all taps if those of padding count, else 0. */
     int32_t counted;
     /* Tables of a lookup: one for all channels, or one for each. */
@@ -38,6 +40,8 @@ void winogen_look_up_codes(const void *call, int64_t phase, int64_t part, int64_
 void winogen_join_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* Pixels chosen: the rows and the columns of the input, one for each of the output, int32. */
 void winogen_choose_codes(const void *call, int64_t phase, int64_t part, int64_t member);
+/* Channels spread over blocks of `kernel` pixels, of which `pad` are cropped: nothing. */
+void winogen_spread_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 /* A caller's map, whose channels come first, with these last; and back: nothing. */
 void winogen_take_codes(const void *call, int64_t phase, int64_t part, int64_t member);
 void winogen_give_codes(const void *call, int64_t phase, int64_t part, int64_t member);

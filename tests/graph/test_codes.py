@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from winogen import QConv2d
-from winogen.conv.quantized_tiles import EVERY
 from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue
-from winogen.graph import Activation, Graph, MaxPool, Node, QConv, code_tiles
+from winogen.graph import Activation, Graph, MaxPool, Node, QConv, code_choice
 from winogen.graph.code_segment import CodeSegment
-from winogen.graph.ops import Codes, Lookup, QAdd, QGlobalMean, QMean, Recast, ScaleSums
+from winogen.graph.ops import Codes, Lookup, QAdd, QGlobalMean, QMean, Recast, ScaleSums, Spread
 from winogen.graph.ops.quantized import After
+from winogen.tasks.limit import limited
+from winogen.testing import every_layer
 
 RANDOM = np.random.default_rng(0)
 FIRST = RANDOM.bit_generator.state
@@ -94,22 +95,10 @@ def test_a_map_joins_the_sums_of_a_convolution(activation):
     agree(graph(op, 2), [codes(2, 16, 9, 11), codes(2, 24, 9, 11)], steps=1)
 
 
-@pytest.fixture
-def tiles(monkeypatch):
-    """Every layer that can goes through these tiles, whatever is faster."""
-
-    def choose(*kinds):
-        monkeypatch.setattr(code_tiles, "EVERY", kinds or EVERY)
-        monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
-
-    return choose
-
-
 @pytest.mark.parametrize("kind", [(2, "int16"), (4, "int8"), (6, "int16")])
 @pytest.mark.parametrize("seed", range(3))
-def test_tiles_have_the_bytes_of_layers_of_uint8(kind, seed, tiles):
+def test_tiles_have_the_bytes_of_layers_of_uint8(kind, seed):
     """Codes of int8 are the numbers of uint8 with another bit, channels beyond vectors, too."""
-    tiles(kind)
     random = np.random.default_rng(seed)
     filters, channels, height, width = random.integers((3, 3, 5, 5), (40, 70, 30, 30))
     op = near_conv(filters, channels, (3, 1 + 2 * seed)[seed > 0], y_zero=-128 + 9 * seed)
@@ -118,7 +107,7 @@ def test_tiles_have_the_bytes_of_layers_of_uint8(kind, seed, tiles):
     tile, products = kind
     layer = QConv2d(op.weight, op.bias, **options.options, layout="NHWC", algorithm="mcmr",
                     tile=tile, product_dtype=products)  # fmt: skip
-    segment = CodeSegment(graph(op), 0.5)
+    segment = CodeSegment(graph(replace(op, tiles=kind)))
     (y,) = segment([(x ^ 128).view(np.int8)])
     assert list(segment.bound([(2, channels, height, width)], 1).near) == ["y"]
     assert (y.view(np.uint8) ^ 128 == layer(x)).all()
@@ -128,6 +117,14 @@ def test_tiles_have_the_bytes_of_layers_of_uint8(kind, seed, tiles):
 
 def near_conv(filters, channels, taps, **options):
     return replace(conv(filters, channels, taps, **options), x_zero=-128)
+
+
+def in_tiles(op, shape, tolerance):
+    """A graph of a layer in the tiles that are predicted to be best."""
+    with every_layer():
+        tiles = code_choice.fastest([(op, shape)], tolerance)
+    whole = graph(op, 1 + (op.z is not None))
+    return code_choice.with_tiles(whole, dict.fromkeys(whole.inputs, shape), tiles)
 
 
 NEAR = {
@@ -140,11 +137,11 @@ NEAR = {
 
 @pytest.mark.parametrize("x_zero, options", NEAR.values(), ids=NEAR)
 @pytest.mark.parametrize("tolerance", [2e-3, 5e-2])
-def test_codes_are_within_a_step_and_the_tolerance(x_zero, options, tolerance, tiles):
-    tiles()
+def test_codes_are_within_a_step_and_the_tolerance(x_zero, options, tolerance):
     op = replace(conv(32, 48, 3, **options), x_zero=x_zero)
     x = codes(1, 48, 24, 20)
-    (y,) = CodeSegment(graph(op), tolerance)([np.ascontiguousarray(x.transpose(0, 2, 3, 1))])
+    segment = CodeSegment(in_tiles(op, x.shape, tolerance))
+    (y,) = segment([np.ascontiguousarray(x.transpose(0, 2, 3, 1))])
     sums = replace(op, y_scale=None).computed(x) * op.multiplier.reshape(-1, 1, 1)
     exact = np.clip(sums + op.y_zero, *op.limits).transpose(0, 2, 3, 1)
     off = np.abs(y - exact).max()
@@ -163,17 +160,74 @@ EXACT = {
 
 
 @pytest.mark.parametrize("tolerance, options", EXACT.values(), ids=EXACT)
-def test_where_tiles_do_not_apply_codes_are_exact(tolerance, options, tiles):
-    tiles()
+def test_where_tiles_do_not_apply_codes_are_exact(tolerance, options):
     given = dict(options)
     op = replace(near_conv(32, 48, given.pop("taps", 3)), **given)
     shape = 1, 48, 16, 15
-    segment = CodeSegment(graph(op, 1 + (op.z is not None)), tolerance)
+    kind = (4, "int8") if tolerance == 0.5 else None  # an operator that asks for tiles, too
+    segment = CodeSegment(in_tiles(replace(op, tiles=kind), shape, tolerance))
     maps = [shape, (1, 32, *shape[2:])][: 1 + (op.z is not None)]
     arrays = [np.ascontiguousarray(codes(*one).transpose(0, 2, 3, 1)) for one in maps]
     assert not segment.bound(maps, 1).near
-    (y,), (wanted,) = segment(arrays), CodeSegment(segment.graph)(arrays)
+    (y,), (wanted,) = segment(arrays), CodeSegment(graph(op, len(arrays)))(arrays)
     assert (y.view(np.uint8) == wanted.view(np.uint8)).all()
+
+
+SLOW = near_conv(64, 64, 3), (3, 64, 40, 40)  # predicted to be faster in tiles
+
+
+def times(monkeypatch, *seconds):
+    """Let ways of a layer take these seconds in turn; return which were measured."""
+    asked = []
+
+    def measured(contest):
+        asked.append([way.tiles for way in contest.ways])
+        return [seconds[n % len(seconds)] for n in range(len(contest.ways))]
+
+    monkeypatch.setattr(code_choice, "_seconds", measured)
+    monkeypatch.setattr(code_choice, "_times", {})
+    return asked
+
+
+def test_the_fastest_way_is_taken(monkeypatch):
+    op, shape = SLOW
+    asked = times(monkeypatch, 3.0, 2.0, 1.0, 2.0, 2.0, 2.0, 2.0)
+    found = code_choice.fastest([(op, shape), (op, (1, *shape[1:]))], 0.05)
+    (ways,) = asked  # of both: they are the same layer
+    assert ways[0] is None and len(ways) > 2
+    assert found == {code_choice.layer_of(op, shape): ways[2]}
+    assert code_choice.fastest([(op, shape)], 0.05) == found and len(asked) == 1
+    times(monkeypatch, 1.0, 2.0)
+    assert code_choice.fastest([(op, (1, 64, 41, 40))], 0.05) == {}
+
+
+def test_later_processes_know_what_was_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    monkeypatch.setenv("WINOGEN_WISDOM", str(tmp_path / "wisdom.json"))
+    op, shape = SLOW
+    asked = times(monkeypatch, 3.0, 2.0)
+    found = code_choice.fastest([(op, shape)], 0.05)
+    assert found and len(asked) == 1
+    again = times(monkeypatch, 1.0, 2.0)
+    assert code_choice.fastest([(op, shape)], 0.05) == found and not again
+    monkeypatch.setenv("WINOGEN_WISDOM", "0")
+    times(monkeypatch, 1.0, 2.0)
+    assert code_choice.fastest([(op, shape)], 0.05) == {}
+
+
+def test_what_there_is_no_time_to_measure_is_exact(monkeypatch):
+    op, _ = SLOW
+    asked = times(monkeypatch, 3.0, 2.0)
+    with limited(0.0):
+        assert code_choice.fastest([(op, (1, 64, 39, 40))], 0.05) == {}
+    assert not asked
+
+
+def test_ways_of_a_layer_take_turns():
+    op, (_, *image) = SLOW
+    contest = code_choice._contest("a layer", op, (1, *image), 0.05)
+    seconds = code_choice._seconds(contest)
+    assert len(seconds) == len(contest.ways) > 1 and min(seconds) > 0
 
 
 OTHERS = {
@@ -186,6 +240,10 @@ OTHERS = {
     "mean of maps": QGlobalMean(X, Y),
     "recoded": Lookup.recoding(X, Y),
     "of channels": Lookup(codes(70, 256), Codes(1.0, 0)),
+    "pixels": Spread((2, 5), "pixels"),
+    "shuffled pixels": Spread((5, 7)),
+    "cropped": Spread((5, 2), "pixels", (3, 6, 1, 0)),
+    "shuffled and cropped": Spread((1, 10), "channels", (2, 1, 13, 7)),
 }
 
 
@@ -194,6 +252,49 @@ OTHERS = {
 def test_what_lies_between(op, threads):
     reads = op.inputs.start
     agree(graph(op, reads), [codes(2, 70, 13, 9) for _ in range(reads)], threads)
+
+
+TRANSPOSED = {
+    "of as many taps": (2, 2, (0,) * 4, (0, 0), 1, 1),
+    "of more taps": (4, 2, (1,) * 4, (0, 0), 1, 1),
+    "of fewer taps": (2, 3, (0,) * 4, (1, 2), 1, 1),
+    "of different ends": (5, 2, (0, 3, 2, 1), (1, 0), 1, 1),
+    "of groups": (3, 2, (1,) * 4, (1, 1), 4, 1),
+    "of each channel": (4, 2, (1,) * 4, (0, 0), 24, 1),
+    "of no stride": (3, 1, (1, 0, 1, 2), (0, 0), 1, 1),
+    "of gaps": (3, 2, (1,) * 4, (1, 0), 1, 3),
+    "of padding beyond its taps": (2, 2, (3, 2, 4, 3), (0, 0), 1, 1),
+}
+
+
+@pytest.mark.parametrize("options", TRANSPOSED.values(), ids=TRANSPOSED)
+def test_transposed_layers_are_sums_over_all_inputs_that_reach_an_output(options):
+    taps, step, ends, more, groups, apart = options
+    layer = replace(conv(24, 24, taps, groups), padding=(0,) * 4, dilation=(apart, apart))
+    op, spread = layer.transposed((step, step), ends, more)
+    assert (spread is None) == (step == 1)
+    x = codes(2, 24, 7, 6)
+    whole = [n * step + apart * (taps - 1) + more[0] for n in x.shape[2:]]
+    sums, each = np.zeros((2, 24, whole[0], whole[1] + more[1])), 24 // groups
+    for i, j in np.ndindex(taps, taps):
+        weight = layer.weight[:, :, i, j].reshape(groups, each, each)
+        numbers = (x.astype(int) - layer.x_zero).reshape(2, groups, each, 7, 6)
+        made = np.einsum("gmc,ngchw->ngmhw", weight.astype(int), numbers).reshape(2, 24, 7, 6)
+        rows, columns = (slice(apart * k, apart * k + step * n, step) for k, n in ((i, 7), (j, 6)))
+        sums[:, :, rows, columns] += made
+    top, bottom, left, right = ends
+    high, wide = (
+        (n - 1) * step + apart * (taps - 1) + 1 + last - before - after
+        for n, last, before, after in ((7, more[0], top, bottom), (6, more[1], left, right))
+    )
+    sums = sums[:, :, top : top + high, left : left + wide] + layer.bias.reshape(-1, 1, 1)
+    steps = sums * layer.multiplier.astype(np.float64).reshape(-1, 1, 1)
+    exact = np.clip(steps + layer.y_zero, *layer.limits)
+    nodes = [Node(op, ("x",), ("a",)), Node(spread, ("a",), ("y",))]
+    made = graph(op) if spread is None else Graph(("x",), nodes, ("y",))
+    (y,) = agree(made, [x], steps=1)
+    assert y.transpose(0, 3, 1, 2).shape == exact.shape and y.std() > 5
+    assert np.abs(y.transpose(0, 3, 1, 2) - exact).max() <= 0.5 + 1e-3
 
 
 def test_codes_of_callers_and_back():

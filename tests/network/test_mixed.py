@@ -108,6 +108,41 @@ def test_enlarged_codes_are_those_of_onnxruntime(options, floats, tmp_path, make
         np.testing.assert_array_equal(y.ravel(), wanted)
 
 
+def transposed(groups, mode, **options):
+    """A transposed layer of codes, whose channels become pixels behind it."""
+    drawn = Drawn()
+    net, random = drawn.net, np.random.default_rng(groups)
+    whole = random.integers(-127, 128, (8, 16 // groups, 3, 2)).astype(np.int8)
+    steps = np.linspace(0.001, 0.003, 16, dtype=np.float32) if groups == 1 else np.float32(0.002)
+    zeros = net.constant(np.zeros(steps.shape, np.int8))
+    weight = net.node("DequantizeLinear", net.constant(whole), net.constant(steps), zeros, axis=1)
+    y = net.node("ConvTranspose", drawn.codes("x", 0.02, 120), weight, group=groups, **options)
+    y = drawn.codes(net.node("Relu", y), 0.01, 0)
+    return net.model(net.node("DepthToSpace", y, blocksize=2, mode=mode), shape=[2, 8, 5, 6])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"groups": 1, "mode": "DCR", "strides": [3, 2]},
+        {"groups": 1, "mode": "CRD", "strides": [2, 2], "pads": [1, 0, 2, 1]},
+        {"groups": 4, "mode": "DCR", "strides": [2, 3], "output_padding": [1, 2]},
+        {"groups": 8, "mode": "CRD", "strides": [1, 1], "dilations": [2, 1]},
+    ],
+)
+def test_transposed_layers_of_codes_enlarge_maps(options, tmp_path, make, ends):
+    model = transposed(**options)
+    assert not parts_of(model)
+    generate(model, isa="generic").write(tmp_path)
+    x = np.random.default_rng(5).standard_normal((2, 8, 5, 6)).astype(np.float32)
+    y = ends(tmp_path, x, outputs_of(model, x).size, make)
+    assert np.abs(y - outputs_of(model, x, optimized=False).ravel()).max() <= 1.001 * 0.01
+    graph = read_bytes(loaded(model)).graph
+    exact = [graph.computed([image])[0] for image in np.split(x, len(x))]
+    np.testing.assert_array_equal(y, np.concatenate(exact).ravel())
+    assert np.unique(y).size > 9
+
+
 def parts_of(model):
     return [node for node in read_bytes(loaded(model)).graph.nodes if node.op.is_opaque]
 

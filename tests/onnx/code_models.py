@@ -119,10 +119,10 @@ class Maker:
 
     # ---- operators -------------------------------------------------------------------------------
 
-    def weights(self, x, shape, axis=0):
+    def weights(self, x, shape, axis=0, groups=1):
         """Names of weights, their scale and zero point; and of a bias in steps of the sums."""
         random, name = self.random, f"w{self.count}"
-        filters, each = shape[axis], bool(self.any([0, 1]))
+        filters, each = groups * shape[axis], groups == 1 and bool(self.any([0, 1]))
         steps = random.uniform(0.002, 0.006, filters if each else ()).astype(np.float32)
         self.arrays[name] = random.integers(-127, 128, shape).astype(np.int8)
         self.arrays[f"{name}.scale"] = steps
@@ -149,6 +149,36 @@ class Maker:
             "Conv", [x, weight], y, bias, activation, group=groups, pads=[taps // 2] * 4,
             strides=[stride] * 2,
         )  # fmt: skip
+
+    def transposed(self, x):
+        channels, taps, stride = x.channels, int(self.any([2, 3, 4])), int(self.any([1, 2, 2, 3]))
+        groups = channels if self.any([0, 0, 1]) else 1
+        filters = channels if groups > 1 else int(self.any([4, 16, 19, 32]))
+        shape = channels, filters // groups, taps, taps
+        weight, bias = self.weights(x, shape, 1, groups)
+        pads = [int(self.random.integers(0, taps)) for _ in range(4)]
+        more = [int(self.random.integers(0, stride)) for _ in range(2)]
+        ends = zip(x.size, more, pads[:2], pads[2:])
+        size = [(n - 1) * stride + taps + last - sum(both) for n, last, *both in ends]
+        if min(size) < 1:
+            return self.transposed(x)
+        wide = 0.004 * 73 * 73 * x.scale * np.sqrt(channels // groups) * taps / stride
+        y = self.value(filters, size, scale=wide / 60)
+        return self.between(
+            "ConvTranspose", [x, weight], y, bias, self.any([None, "Relu"]), group=groups,
+            pads=pads, strides=[stride] * 2, output_padding=more,
+        )  # fmt: skip
+
+    def shuffled(self, x):
+        """Channels as blocks of pixels, of bytes or of numbers."""
+        high, wide = x.size
+        y = self.value(x.channels // 4, (2 * high, 2 * wide), x.scale, x.zero)
+        values = {"blocksize": 2, "mode": self.any(["DCR", "CRD"])}
+        if self.form == "pairs":
+            return self.between("DepthToSpace", [x], y, **values)
+        self.kinds.add("DepthToSpace")
+        self.node("DepthToSpace", [x.name], [y.name], **values)
+        return y
 
     def add(self, x, z):
         y = self.value(x.channels, x.size, scale=x.scale + z.scale)
@@ -197,8 +227,8 @@ class Maker:
 
     # ---- the whole -------------------------------------------------------------------------------
 
-    def made(self, steps=7):
-        """A network of so many operators and some more."""
+    def made(self, steps=7, enlarges=False):
+        """A network of so many operators and some more; ``enlarges``: maps become larger, too."""
         channels = int(self.any([3, 8, 16]))
         size = [int(n) for n in self.random.integers(5, 19, 2)]
         first = self.value(channels, size)
@@ -210,6 +240,10 @@ class Maker:
             alike = [z for z in values if (z.channels, z.size) == (x.channels, x.size)]
             beside = [z for z in values if z.size == x.size]
             kind = self.any(["conv", "conv", "conv", "add", "join", "table", "mean", "largest"])
+            if enlarges and max(x.size) < 30:
+                kind = self.any([kind, "transposed", "shuffled"])
+            if kind == "shuffled" and x.channels % 4:
+                kind = "transposed"
             if min(x.size) < 4 and kind in ("mean", "largest"):
                 kind = "conv"
             if kind == "add":
@@ -246,5 +280,6 @@ class Maker:
         graph = helper.make_graph(self.nodes, "net", [x], ends, tensors)
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        convolutions = sum(n.op_type in ("Conv", "QLinearConv") for n in self.nodes)
+        kinds = "Conv", "ConvTranspose", "QLinearConv"
+        convolutions = sum(n.op_type in kinds for n in self.nodes)
         return Case(model, convolutions, self.kinds)

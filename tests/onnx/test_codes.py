@@ -13,6 +13,7 @@ from winogen.onnx.model import Model
 from winogen.onnx.quantized_graph import quantized_graph
 from winogen.onnx.reading import read
 from winogen.onnx.rewrite import rewrite
+from winogen.testing import every_layer
 
 from .code_models import FORMATS, Maker
 from .test_carrying import run_on, telling
@@ -57,11 +58,19 @@ def test_random_nets_have_the_codes_of_their_operators(form, seed, session):
     assert kinds.count("Codes") == 1
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_nets_of_maps_that_become_larger(form, seed, session):
+    case = Maker(seed, form).made(enlarges=True)
+    assert case.kinds & {"ConvTranspose", "DepthToSpace"}
+    assert check(case, session).count("Codes") == 1
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(6, 80))
 @pytest.mark.draws
 def test_more_random_nets(seed, session):
-    check(Maker(seed).made(steps=12), session)
+    check(Maker(seed).made(steps=12, enlarges=bool(seed % 2)), session)
 
 
 @pytest.mark.parametrize("isa", [None, "generic"])
@@ -118,9 +127,10 @@ def test_a_layer_that_differs_goes_back_alone(monkeypatch):
 
 
 @pytest.fixture
-def tiles(monkeypatch):
+def tiles():
     """Every layer that can is in tiles."""
-    monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
+    with every_layer():
+        yield
 
 
 @pytest.mark.parametrize("seed, form, tolerance", [(1, "pairs", 0.05), (3, "operators", 2e-3)])

@@ -12,10 +12,11 @@ from winogen.graph import code_tiles
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import Lookup, QAdd, QConv, QGlobalMean, QMean, ScaleSums
 from winogen.tasks.duel import Times
+from winogen.testing import every_layer
 from winogen.torch import code_nodes, code_proof, codes, optimize, proving, report
 from winogen.torch.building import build
 from winogen.torch.calling import Calls
-from winogen.torch.code_deciding import CodeTrial, modules_of, parts_of
+from winogen.torch.code_deciding import CodeTrial, in_tiles, modules_of, parts_of
 from winogen.torch.copies import evaluated
 from winogen.torch.reading import read
 from winogen.torch.tracing import traced
@@ -78,17 +79,20 @@ def test_a_layer_between_dequantize_and_quantize(layer, dtype, x):
 
 @pytest.mark.parametrize("tolerance", [2e-3, 0.05])
 def test_layers_in_tiles_where_a_tolerance_allows_it(tolerance, x, monkeypatch):
-    monkeypatch.setattr(code_tiles, "_SAFETY", 1e-9)
     layers = nn.Conv2d(8, 12, 3), nn.ReLU(), nn.Conv2d(12, 20, 3), nn.ReLU(), nn.AvgPool2d(2)
     trace = trace_of(quantized(scaled(nn.Sequential(*layers)), x), x)
-    reading = read(trace.module)
+    with every_layer():
+        reading = in_tiles(read(trace.module), tolerance)
     (module,) = modules_of(build(reading, reading.graph, (), tolerance=tolerance))
     values = proving.recorded(trace.module, (x,))
     assert code_proof.disagreements(module, values) == {}
-    bound = module.segment.bound([tuple(values[n].shape) for n in module.part.graph.inputs], 1)
+    bound_for = [tuple(values[n].shape) for n in module.part.graph.inputs], 1
+    bound = module.segment.bound(*bound_for)
     assert len(bound.near) == 2 and "F(" in str(bound.variants)
-    assert copy.deepcopy(module).segment.tolerance == tolerance
-    assert pickle.loads(pickle.dumps(module)).segment.tolerance == tolerance
+    for again in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert again.tolerance == tolerance
+        assert code_proof.disagreements(again, values) == {}
+        assert str(again.segment.bound(*bound_for).variants) == str(bound.variants)
     real = code_tiles.unpacked
     monkeypatch.setattr(code_tiles, "unpacked", lambda op: (1.5 * real(op)[0], real(op)[1]))
     whys = code_proof.disagreements(module, values).values()

@@ -39,6 +39,7 @@ from winogen.graph.ops import (
     Recast,
     ScaleSums,
     Shape,
+    Spread,
 )
 from winogen.graph.ops.quantized import HIGHEST, LOWEST
 from winogen.graph.runtime import declarations
@@ -64,6 +65,7 @@ _FUNCTIONS: dict[type, str] = {
     Recast: "winogen_look_up_codes",
     Concat: "winogen_join_codes",
     Nearest: "winogen_choose_codes",
+    Spread: "winogen_spread_codes",
     ScaleSums: "winogen_scale_sums",
 }
 OPERATORS = (QConv, *_FUNCTIONS)  # all that there are calls of
@@ -114,15 +116,30 @@ def offer_of(
     threads: int,
     familiar: Collection[Spec] | None = None,
     elsewhere: Target | None = None,
-    tolerance: float = 0.0,
 ) -> Offer:
     """Return the ways to compute a convolution of int8 for inputs (N, C, H, W), the best first.
 
     ``familiar``: the kernels that all ways must be in; None: any. ``elsewhere``: what to plan for,
-    the same wherever that is done; None for this machine. ``tolerance``: what may be expected of
-    max |y - exact| / max |exact| before y is rounded to codes. With one, codes depend on what is
-    chosen, so that this depends on the layer alone, and not on what is familiar.
+    the same wherever that is done; None for this machine. Tiles that the layer runs in are taken
+    whatever is familiar, since its codes depend on them.
     """
+    problem, reals = problem_of(op, shape), reals_of(op)
+    filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
+    filters.check_sums(LOWEST - op.x_zero, HIGHEST - op.x_zero)
+    sums = op.y_scale is None
+    numbers = CallNumbers(sums, True, op.x_zero, w_zeros=filters.zero is not None)
+    if not sums:
+        numbers = replace(numbers, y_zero=op.y_zero, limits=op.limits, reals=reals)
+    near = code_tiles.offer_of(op, problem, threads, elsewhere) if problem.batch else None
+    if near is not None:
+        return near
+    stock = None if familiar is None else only(frozenset(familiar))
+    query = code_tiles.query_of(problem, Request(threads=threads), elsewhere, stock)
+    return QuantizedKernels(numbers).offer(query)
+
+
+def problem_of(op: QConv, shape: Shape) -> Problem:
+    """Return what a convolution of int8 computes of inputs (N, C, H, W)."""
     assert not isinstance(op.padding, str)
     top, bottom, left, right = op.padding
     layer = Layer.of(
@@ -131,25 +148,7 @@ def offer_of(
     )  # fmt: skip
     seams = Seams(layer.channels, layer.filters)
     problem: Problem = layer.problem(array_shape(shape, "NHWC")).sewn(seams)
-    reals = reals_of(op)
-    filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
-    filters.check_sums(LOWEST - op.x_zero, HIGHEST - op.x_zero)
-    sums = op.y_scale is None
-    numbers = CallNumbers(sums, True, op.x_zero, w_zeros=filters.zero is not None)
-    if not sums:
-        numbers = replace(numbers, y_zero=op.y_zero, limits=op.limits, reals=reals)
-    stock = None if familiar is None or tolerance else only(frozenset(familiar))
-
-    def exact(problem: Problem, threads: int) -> Offer:
-        query = code_tiles.query_of(problem, Request(threads=threads), elsewhere, stock)
-        return QuantizedKernels(numbers).offer(query)
-
-    if tolerance and problem.batch:
-        image = layer.problem((1, *problem.input_shape[1:])).sewn(seams)
-        kind = code_tiles.fastest(op, image, tolerance, exact(image, 1).best.seconds, elsewhere)
-        if kind is not None:
-            return code_tiles.offer_of(op, problem, kind, threads, elsewhere)
-    return exact(problem, threads)
+    return problem
 
 
 def reals_of(op: QConv) -> Reals | None:
@@ -238,6 +237,10 @@ def other(op: Any, shape: Shape, made: Shape, threads: int) -> CodeCall:
         fields["counted"] = prod(op.kernel) if op.counted else 0
     elif isinstance(op, Nearest):
         arrays = (op.down, op.across)
+    elif isinstance(op, Spread):
+        fields["kernel_h"], fields["kernel_w"] = op.factor
+        fields["pad_top"], _, fields["pad_left"], _ = op.crop
+        fields["apart"] = prod(op.factor) if op.is_of_channels else 1
     elif isinstance(op, Recast) and op.planar:
         function = f"winogen_{op.kind}_codes"
         fields |= {"flip": op.flip, "run": _RUN}

@@ -47,9 +47,8 @@ _Key = tuple[tuple[Shape, ...], int]  # shapes of the inputs, and threads
 class CodeSegment:
     """A graph of codes, planned and compiled for every shape of its inputs once.
 
-    Kernels serve all sizes: later shapes are computed by those of the first one. ``tolerance``:
-    how far off each convolution may be, as `offer_of` has it; 0: not at all. Raises InvalidValue
-    for a graph with other operators.
+    Kernels serve all sizes: later shapes are computed by those of the first one. Raises
+    InvalidValue for a graph with other operators.
 
     >>> from winogen.graph import Node, QConv
     >>> ones = np.ones((2, 3, 1, 1), np.int8)
@@ -61,11 +60,11 @@ class CodeSegment:
     ((1, 4, 4, 2), 9)
     """
 
-    def __init__(self, graph: Graph, tolerance: float = 0.0):
+    def __init__(self, graph: Graph):
         for node in graph.nodes:
             if not isinstance(node.op, OPERATORS):
                 raise InvalidValue(f"graph: got the operator {node.op}; allowed: those of codes")
-        self.graph, self.tolerance = graph, tolerance
+        self.graph = graph
         self._forget()
 
     def _forget(self) -> None:
@@ -95,7 +94,7 @@ class CodeSegment:
         bound = self._bound.get(key)
         if bound is None:
             with self._lock:
-                bound = BoundCodes(self.graph, *key, self._packed, self._familiar, self.tolerance)
+                bound = BoundCodes(self.graph, *key, self._packed, self._familiar)
                 remember(self._bound, key, bound)
                 for name, spec in bound.specs.items():
                     self._familiar.setdefault(name, frozenset([spec]))
@@ -117,10 +116,10 @@ class CodeSegment:
         return sum(array.nbytes for array in self._packed.get(name, {}).values())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"graph": self.graph, "tolerance": self.tolerance}
+        return {"graph": self.graph}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        CodeSegment.__init__(self, state["graph"], state["tolerance"])
+        CodeSegment.__init__(self, state["graph"])
 
 
 class BoundCodes:
@@ -137,7 +136,6 @@ class BoundCodes:
         threads: int,
         packed: dict[str, dict[Any, np.ndarray]],
         familiar: dict[str, frozenset[Spec]],
-        tolerance: float = 0.0,
     ):
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.threads, self.seconds, self.specs = threads, dict[str, float](), dict[str, Spec]()
@@ -146,8 +144,7 @@ class BoundCodes:
 
         def convolution_of(node: Node, shape: Shape) -> CodeCall:
             op: Any = node.op.quantized
-            known = familiar.get(node.output)
-            offer = offer_of(op, shape, threads, known, tolerance=tolerance)
+            offer = offer_of(op, shape, threads, familiar.get(node.output))
             self.seconds[node.output] = offer.best.seconds
             self.variants[node.output] = offer.best.choice.variant
             if is_near(offer):
@@ -270,7 +267,6 @@ def kernels(segments: Sequence[tuple[CodeSegment, Sequence[Shape]]], threads: in
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         for node in graph.nodes:
             if node.op.quantized is not None:
-                shape = values[node.inputs[0]]
-                offer = offer_of(node.op.quantized, shape, threads, tolerance=segment.tolerance)
+                offer = offer_of(node.op.quantized, values[node.inputs[0]], threads)
                 found |= dict.fromkeys(offer.best.specs(offer.problem))
     return list(found)

@@ -16,7 +16,7 @@ from winogen.conv.clocks import unmeasured
 from winogen.conv.execute import Call, Kernels
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import QuantizedFilters
-from winogen.conv.quantized_tiles import DO_NOT_APPLY, EVERY, Kind, in_steps, options_of
+from winogen.conv.quantized_tiles import DO_NOT_APPLY, in_steps, options_of
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
@@ -28,31 +28,13 @@ from winogen.records import CODE_TYPE, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-# So many times as fast as the exact kernel must tiles be predicted to be: their times are
-# predicted 1.2 to 1.4 times too short, those of exact kernels 1.1 times too long.
-_SAFETY = 1.45
 _SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
 
 
-def fastest(
-    op: QConv, image: Problem, tolerance: float, seconds: float, elsewhere: Target | None
-) -> Kind | None:
-    """Return which tiles are faster than the exact kernel, and within a tolerance as predicted.
-
-    ``image``: what is computed, of bytes, for one image; ``seconds``: what the exact kernel takes
-    for it. None where no tiles are, where another map joins the sums, where these are the
-    output, and of kernels of one tap.
-    """
-    sums = op.y_scale is None or op.z is not None
-    if sums or not image.layer.in_tiles or image.layer.pointwise:
-        return None
-    best, seconds = None, seconds / _SAFETY
-    for kind in EVERY:
-        with suppress(*DO_NOT_APPLY):
-            offer = offer_of(op, image, kind, 1, elsewhere)
-            if offer.best.seconds < seconds and offer.prediction.error <= tolerance:
-                best, seconds = kind, offer.best.seconds
-    return best
+def are_possible(op: QConv, problem: Problem) -> bool:
+    """Return whether tiles may compute a layer: codes of one map, by kernels of several taps."""
+    makes_codes = op.y_scale is not None and op.z is None
+    return makes_codes and problem.layer.in_tiles and not problem.layer.pointwise
 
 
 def query_of(
@@ -98,18 +80,22 @@ def unpacked(op: QConv) -> tuple[np.ndarray, np.ndarray]:
     return weight, (bias + (op.y_zero - LOWEST)).astype(np.float32)
 
 
-def offer_of(
-    op: QConv, problem: Problem, kind: Kind, threads: int, elsewhere: Target | None
-) -> Offer:
-    """Return the kernel for such tiles; raises what `DO_NOT_APPLY` has where there is none."""
-    asked = options_of(kind, problem.layer, threads)
+def offer_of(op: QConv, problem: Problem, threads: int, elsewhere: Target | None) -> Offer | None:
+    """Return the kernel for the tiles that a layer runs in; None where it is exact.
+
+    ``problem``: what is computed, of bytes. ``elsewhere``: for which target, the same wherever that
+    is planned; None for this machine. Exact is what runs in no tiles, and what has no kernel there.
+    """
+    if op.tiles is None or not are_possible(op, problem):
+        return None
+    asked = options_of(op.tiles, problem.layer, threads)
     if op.limits != (LOWEST, HIGHEST):
         lowest, highest = (end - LOWEST for end in op.limits)
         asked = replace(asked, activation=("clip", float(lowest), float(highest)))
-    layer = Layer.from_options(op.weight.shape, "float32", asked)
-    request, layer = Request.from_options(layer, asked), replace(layer, dtype=CODE_TYPE)
-    seams = Seams(layer.channels, layer.filters)
-    near = layer.problem(problem.input_shape).sewn(seams)
-    offer = Kernels().offer(query_of(near, request, elsewhere))
-    assert offer is not None
-    return offer
+    with suppress(*DO_NOT_APPLY):
+        layer = Layer.from_options(op.weight.shape, "float32", asked)
+        request, layer = Request.from_options(layer, asked), replace(layer, dtype=CODE_TYPE)
+        seams = Seams(layer.channels, layer.filters)
+        near = layer.problem(problem.input_shape).sewn(seams)
+        return Kernels().offer(query_of(near, request, elsewhere))
+    return None

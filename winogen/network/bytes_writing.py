@@ -26,6 +26,7 @@ from winogen.graph.ops import (
     Quantize,
     Recast,
     Shape,
+    Spread,
 )
 from winogen.graph.ops.quantized import After
 from winogen.network.bytes_reading import ByteNetwork
@@ -279,6 +280,16 @@ class ByteWriter:
         ]
         (_, channels, _, width), (_, _, *size) = map(self.shapes.__getitem__, _ends_of(node))
         return ["nearest", *tables, *map(str, (*size, width, channels)), *self._ends(node)]
+
+    def _spread_pixels(self, number: int, label: str, node: Node, op: Spread) -> list[str]:
+        (_, whole, _, width), (_, channels, *size) = map(self.shapes.__getitem__, _ends_of(node))
+        assert whole == channels * prod(op.factor)
+        apart = prod(op.factor) if op.is_of_channels else 1
+        top, _, left, _ = op.crop
+        numbers = *op.factor, top, left, *size, width, channels, apart
+        return ["spread", *map(str, numbers), *self._ends(node)]
+
+    _spread_channels = _spread_pixels
 
     def _mean(self, number: int, label: str, node: Node, op: QMean) -> list[str]:
         window = f"&{self._window(number, node)}"

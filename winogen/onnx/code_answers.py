@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from winogen.graph import Graph, Node, code_calls
+from winogen.graph.code_choice import Tiles, fastest, layers_of, with_tiles
 from winogen.graph.code_segment import BoundCodes, CodeSegment, kernels
 from winogen.graph.compiling import compile_all
 from winogen.graph.ops import Recast, Shape
@@ -19,14 +21,47 @@ from winogen.onnx.model import Model
 from winogen.onnx.quantized_graph import quantized_graph
 from winogen.tasks.limit import Limit
 
+_TILES = "winogen.tiles"  # of such a model's metadata
 
-def segment_of(model: Model, tolerance: float = 0.0) -> CodeSegment:
+
+def segment_of(model: Model, tiles: Tiles) -> CodeSegment:
     """Return what makes codes of others in a model of known sizes, whose channels come first.
 
-    ``tolerance``: as `CodeSegment` has it.
+    ``tiles``: of its layers that are not exact.
     """
-    graph = quantized_graph(model).graph
-    return CodeSegment(graph.with_nodes([_planar(node) for node in graph.nodes]), tolerance)
+    read = quantized_graph(model)
+    graph = with_tiles(read.graph, read.shapes, tiles)
+    return CodeSegment(graph.with_nodes([_planar(node) for node in graph.nodes]))
+
+
+def tiles_of(proto: Any) -> Tiles:
+    """Return the tiles that a model which a node of codes stands for says its layers run in."""
+    texts = (entry.value for entry in proto.metadata_props if entry.key == _TILES)
+    found: Iterable[tuple[str, tuple[int, Any]]] = json.loads(next(texts, "[]"))
+    return {layer: (tile, products) for layer, (tile, products) in found}
+
+
+def held_tiles(nodes: Iterable[Any]) -> Tiles:
+    """Return the tiles of the layers of all nodes of codes among these."""
+    codes = (node.attribute for node in nodes if node.op_type == "Codes")
+    contents = [one.s for attributes in codes for one in attributes if one.name == "original"]
+    held = map(require("onnx").ModelProto.FromString, contents)
+    return {layer: kind for one in held for layer, kind in tiles_of(one).items()}
+
+
+def put_tiles(model: Model, content: bytes, shapes: Sequence[Shape], tolerance: float) -> bytes:
+    """Return such a model that says so of the layers that are faster in tiles, as measured.
+
+    ``shapes``: of its inputs, of one image; ``tolerance``: as `fastest` has it. Raises BuildError.
+    """
+    proto = model.onnx.ModelProto.FromString(content)
+    read = quantized_graph(Model(proto, {f"i{place}": shape for place, shape in enumerate(shapes)}))
+    found = fastest(layers_of(read.graph, read.shapes), tolerance)
+    if not found:
+        return content
+    proto.metadata_props.add(key=_TILES, value=json.dumps(sorted(found.items())))
+    changed: bytes = proto.SerializeToString(deterministic=True)
+    return changed
 
 
 def _planar(node: Node) -> Node:
@@ -66,7 +101,7 @@ class CodeAnswer:
         if segment is None:
             proto = require("onnx").ModelProto.FromString(content[:])
             sizes = {f"i{number}": shape for number, shape in enumerate(self.asked)}
-            segment = segment_of(Model(proto, sizes), float(question.tolerance))
+            segment = segment_of(Model(proto, sizes), tiles_of(proto))
         self.segment = segment
 
     @property

@@ -57,8 +57,7 @@ def plan_of(
 
     def convolution_of(node: Node, shape: Shape) -> CodeCall:
         op: Any = node.op.quantized
-        tolerance = answer.segment.tolerance
-        offer = offer_of(op, shape, answer.threads, elsewhere=target, tolerance=tolerance)
+        offer = offer_of(op, shape, answer.threads, elsewhere=target)
         (work,), (spec,) = offer.best.works(offer.problem), offer.best.specs(offer.problem)
         near = code_tiles.is_near(offer)
         packs.append(code_tiles.unpacked(op) if near else unpacked(op, spec))

@@ -16,7 +16,7 @@ import numpy as np
 
 from winogen.graph import code_tiles
 from winogen.graph.code_segment import BoundCodes, CodeSegment
-from winogen.onnx.code_answers import segment_of
+from winogen.onnx.code_answers import held_tiles, segment_of
 from winogen.onnx.code_reading import CodeValues
 from winogen.onnx.loading import new_session, require
 from winogen.onnx.model import Model
@@ -53,6 +53,7 @@ class CodesPart:
         self.outputs = part.outputs
         attributes = [one for node in part.nodes for one in node.attribute]
         self.tolerance = max((one.f for one in attributes if one.name == "tolerance"), default=0.0)
+        self._tiles = held_tiles(part.nodes)
         self.near: dict[str, str] = {}  # layers that are not exact, and how far off
         self._allowed: dict[str, float] = {}  # steps that these may be off
         self._meaning = proto.opset_import, proto.ir_version
@@ -122,7 +123,7 @@ class CodesPart:
             content = held(self.model, reads, [name], known)["original"]
             proto = require("onnx").ModelProto.FromString(content)
             given = {f"i{place}": array.shape for place, array in enumerate(arrays)}
-            self._layers[key] = segment_of(Model(proto, given), self.tolerance)
+            self._layers[key] = segment_of(Model(proto, given), self._tiles)
         return self._layers[key]
 
     def _bound(self, segment: CodeSegment, arrays: list[Any]) -> BoundCodes:

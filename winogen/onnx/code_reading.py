@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv.quantization import RANGES
 from winogen.errors import InvalidValue, WinogenError
-from winogen.graph import Graph, Node, Opaque, cut
+from winogen.graph import Graph, Node, Opaque, QConv, cut
 from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import Recast
 from winogen.graph.ops.quantized import After
@@ -26,16 +26,20 @@ from winogen.onnx.sizes import STANDARD, Sizes
 
 @dataclass(frozen=True)
 class CodeValues:
-    """Values of codes: those that each is made of, the type of all, and what is known of sizes."""
+    """Values of codes: those that each is made of, the type of all, and what is known of sizes.
+
+    ``transposed``: layers that are no operator of codes by themselves, by what they make.
+    """
 
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)  # as TensorProto counts them
     sizes: Mapping[str, Sizes] = field(default_factory=dict)
+    transposed: Mapping[str, QConv] = field(default_factory=dict)
 
     def but(self, names: Mapping[str, Any] | set[str]) -> CodeValues:
         """Return the same without values that are computed otherwise."""
         reads = {name: read for name, read in self.reads.items() if name not in names}
-        return CodeValues(reads, self.kinds, self.sizes)
+        return CodeValues(reads, self.kinds, self.sizes, self.transposed)
 
 
 class CodeRun(NamedTuple):
@@ -59,7 +63,9 @@ def coded(model: Model) -> CodeValues:
         return CodeValues()
     reads = reader.reads()
     names = [name for one in reads.items() for name in (one[0], *one[1])]
-    return CodeValues(reads, {name: reader.model.kind(name) for name in names}, model.sizes)
+    kinds, layers = {name: reader.model.kind(name) for name in names}, reader.made.transposed_layers
+    transposed = {name: layers[made] for name, made in reader.known.items() if made in layers}
+    return CodeValues(reads, kinds, model.sizes, transposed)
 
 
 class _Values(QuantizedReader):

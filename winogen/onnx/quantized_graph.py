@@ -29,7 +29,7 @@ from winogen.onnx.sizes import STANDARD
 
 # Nodes that move no numbers, as long as what is behind them has the channels in front of pixels.
 _RENAMING = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Dropout")
-_CHOOSING = ("MaxPool", "Resize", "Upsample")  # what makes some codes of others
+_CHOOSING = ("DepthToSpace", "MaxPool", "Resize", "Upsample")  # what makes some codes of others
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QLinearConv")
 
 
@@ -220,6 +220,7 @@ class QuantizedReader:
             "MatMul": (made.product, 1),
             "Add": (made.total, 2),
             "AveragePool": (made.mean, 1),
+            "ConvTranspose": (made.transposed, 1),
             "GlobalAveragePool": (made.mean, 1),
             "Concat": (made.joined, len(node.input)),
         }
@@ -237,7 +238,6 @@ class QuantizedReader:
         """Made once of codes: of their numbers it is the same."""
         key = node.output[0], x
         if key not in self.known:
-            largest = node.op_type == "MaxPool"
-            make = self.made.largest if largest else self.made.nearest
-            self.known[key] = make(node, x)
+            makers = {"MaxPool": self.made.largest, "DepthToSpace": self.made.spread}
+            self.known[key] = makers.get(node.op_type, self.made.nearest)(node, x)
         return self.known[key]

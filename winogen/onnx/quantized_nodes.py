@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.conv.phases import ordinary
 from winogen.conv.quantization import RANGES, QuantizedFilters
 from winogen.graph import MaxPool, Node, QConv
 from winogen.graph.ops import (
@@ -21,14 +22,15 @@ from winogen.graph.ops import (
     QMean,
     Quantize,
     Shape,
+    Spread,
 )
 from winogen.graph.ops.base import Misfit
 from winogen.graph.ops.quantized import HIGHEST, LOWEST, After
 from winogen.onnx.model import Model, fresh
-from winogen.onnx.padding import same, windows
-from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias
+from winogen.onnx.padding import same, transposed, windows
+from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias, whole
 from winogen.onnx.resizing import nearest_places
-from winogen.onnx.sizes import input_of
+from winogen.onnx.sizes import Size, input_of
 
 Real = tuple[str, Codes]  # numbers in the model, and which these codes are
 
@@ -46,6 +48,7 @@ class Nodes:
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self.codes: dict[str, Codes | None] = {}
+        self.transposed_layers: dict[str, QConv] = {}  # by the values that are made of them
         self._taken = model.names()
 
     def node(
@@ -89,6 +92,53 @@ class Nodes:
             (top, bottom), (left, right) = ends
             made = replace(made, padding=(top, bottom, left, right))
         return self.node(label, made, (x,), name, checks=True)
+
+    def transposed(self, node: Any, reads: Sequence[Real], after: After) -> str:
+        """A transposed convolution: one of all phases, whose channels are spread over pixels."""
+        model, values = self.model, self.model.attributes(node)
+        maker = model.makers.get(node.input[1])
+        if maker is None or maker.op_type != "DequantizeLinear":
+            raise Refused("its weights are not quantized")
+        ((x, x_codes),), groups = reads, values.get("group", 1)
+        weight = constant_of(model, maker.input[0], "its weights")
+        w = codes_of(model, maker.input[1], input_of(maker, 2), maker.input[0])
+        if weight.ndim != 4 or len(weight) != self.shapes[x][1] or len(weight) % groups:
+            raise Refused("it is no transposed convolution of maps")
+        axis = model.attributes(maker).get("axis", 1) % weight.ndim
+        if w.scale.size > 1 and (axis != 1 or groups > 1):
+            raise Refused("its weights have scales along another axis than that of the filters")
+        along = zip(self.shapes[x][2:], weight.shape[2:])
+        found = [
+            transposed(values, n, 2, Size("", size), taps) for n, (size, taps) in enumerate(along)
+        ]
+        ends = [one for one in found if one is not None]
+        if len(ends) < 2:
+            raise Refused("its output has pixels that no input reaches")
+        taps = ordinary(weight, groups)
+        bias = None
+        if name := input_of(node, 2):
+            steps = np.float32(x_codes.scale).reshape(1)
+            bias = np.broadcast_to(counted_bias(model, name, steps, w.scale), len(taps))
+        filters = QuantizedFilters.of(taps, whole(w.zero), bias)
+        if filters.zero is not None:
+            raise Refused("its weights have zero points other than 0")
+        x_scale, y_scale = (np.asarray(np.float32(one.scale)) for one in (x_codes, after.codes))
+        stride, dilation = (tuple(values.get(n, (1, 1))) for n in ("strides", "dilations"))
+        op, spread = QConv(
+            filters.weight, filters.bias, "int8", x_codes.zero, 0, x_scale, whole(w.scale), y_scale,
+            after.codes.zero, "int8", dilation=dilation, groups=groups,
+            ends=(after.lowest, after.highest),
+        ).transposed(
+            stride, tuple(n for one in ends for n in one[:2]), tuple(one.more for one in ends)
+        )  # fmt: skip
+        checked = QuantizedFilters.of(op.weight, 0, op.bias)
+        checked.check_sums(LOWEST - x_codes.zero, HIGHEST - x_codes.zero)
+        label, output = self.label(node, ""), node.output[0]
+        made = self.node(label, op, (x,), output, checks=spread is None)
+        if spread is not None:
+            made = self.node(label, spread, (made,), output, checks=True)
+        self.transposed_layers[made] = op
+        return made
 
     def product(self, node: Any, reads: Sequence[Real], after: After) -> str:
         """A product of all numbers of an image: a convolution as large as the map."""
@@ -169,6 +219,15 @@ class Nodes:
             raise Refused(f"the sizes of {node.input[0]} are {before}")
         op = Nearest(*nearest_places(self.model, node, before, after))
         return self.node(self.label(node, ""), op, (x,), node.output[0], checks=True)
+
+    def spread(self, node: Any, x: str) -> str:
+        """Channels as blocks of pixels."""
+        values = self.model.attributes(node)
+        factor = (values["blocksize"],) * 2
+        order = "channels" if values.get("mode", "DCR") == "CRD" else "pixels"
+        return self.node(
+            self.label(node, ""), Spread(factor, order), (x,), node.output[0], checks=True
+        )
 
     def _windows(self, values: Mapping[str, Any], kernel: Sequence[int], x: str) -> dict[str, Any]:
         """Kernel, stride and padding of a node with these attributes."""

@@ -83,7 +83,8 @@ def _read(
     for place, node in enumerate(nodes):
         match = narrow.matches.get(node.output[0]) if node.output else None
         if match is None and node.output and node.output[0] in codes.reads:
-            match = Match(Opaque(node.op_type, node), codes.reads[node.output[0]])
+            op = codes.transposed.get(node.output[0]) or Opaque(node.op_type, node)
+            match = Match(op, codes.reads[node.output[0]])
         if match is None and id(node) in narrow.taken:
             continue
         if match is None and patterns and forms:
@@ -102,6 +103,8 @@ def _read(
             stays[node.output[0]] = Stays(node.name or node.output[0], why)
     aliases = model.aliases
     needed = _needed(model, nodes, matches)
+    inside = {nodes[place].output[0] for place in needed if nodes[place].output}
+    stays = {name: why for name, why in stays.items() if name in inside}
     outside = dict.fromkeys(value.name for value in model.graph.input)
     outside = {name: None for name in outside if model.constant(name) is None}
     made: list[Node] = []

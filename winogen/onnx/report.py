@@ -16,12 +16,14 @@ from winogen.errors import InvalidValue
 from winogen.graph import QConv, cut, shapes, simplify
 from winogen.graph.ceilings import Errors
 from winogen.graph.code_calls import offer_of
+from winogen.graph.code_choice import Tiles, layer_of
 from winogen.graph.code_tiles import described, is_near
 from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings
 from winogen.graph.step_ways import problem_of, ways_of, ways_of_bytes
+from winogen.onnx.code_answers import held_tiles
 from winogen.onnx.drafting import late
 from winogen.onnx.forms import FORMS
 from winogen.onnx.loading import naming_damage, original
@@ -167,6 +169,7 @@ def report(
     reading = read(model)
     settings = settings_of(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
+    tiles = held_tiles(result.model.graph.node)
     narrow = {node.outputs[0] for node in reading.graph.nodes if reading.layers_of(node)}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
     for whole in reading.graph.nodes:
@@ -174,7 +177,7 @@ def report(
         if not whole.op.quantized:  # it is no layer, or a run, which is measured as one
             measured, own = {}, replace(settings, layout="NHWC")
         for node, op in reading.layers_of(whole):
-            rows += _row_of_bytes(model, node, op, own, measured)
+            rows += _row_of_bytes(model, node, op, own, measured, tiles)
     for step, problem, made, shape in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
         what = str(step.op if made is None else made.op)
@@ -199,9 +202,10 @@ def _of_open_sizes(model: Model, threads: int, why: str) -> Report:
 
 
 def _row_of_bytes(
-    model: Model, node: Node, op: QConv, settings: Settings, measured: Mapping[str, Times]
-) -> list[Row]:
-    """The row of a quantized layer; none where its sizes are open."""
+    model: Model, node: Node, op: QConv, settings: Settings, measured: Mapping[str, Times],
+    tiles: Tiles,
+) -> list[Row]:  # fmt: skip
+    """The row of a quantized layer; none where its sizes are open. ``tiles``: of all that have."""
     sizes, whole = (model.sizes.get(name, ()) for name in (node.inputs[0], node.output))
     if not sizes or not whole or not all(size.known for size in (*sizes, *whole)):
         return []
@@ -215,7 +219,8 @@ def _row_of_bytes(
     direct = ways_of_bytes(op, shape, replace(settings, algorithm="direct"))[0]
     predicted = best.choice.algorithm, best.seconds, direct.seconds
     if settings.tolerance:
-        offer = offer_of(op.signed, shape, settings.threads, tolerance=settings.tolerance)
+        near = replace(op.signed, tiles=tiles.get(layer_of(op.signed, shape)))
+        offer = offer_of(near, shape, settings.threads)
         if is_near(offer):
             predicted = described(offer), offer.best.seconds, direct.seconds
     label = node.label or node.output

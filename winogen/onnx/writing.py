@@ -15,6 +15,7 @@ from winogen.graph.lower import Step, lower
 from winogen.graph.ops import Joined, QConv, Scaled
 from winogen.graph.places import Buffer, Place
 from winogen.onnx.between import written
+from winogen.onnx.code_answers import put_tiles
 from winogen.onnx.code_reading import CodeRun
 from winogen.onnx.constants import Constants
 from winogen.onnx.forms import FORMS, turning
@@ -271,6 +272,10 @@ class Writer:
         known = {name: (run.kind, [size.number for size in one[1:]]) for name, one in ends}
         sizes = [n for _, shape in known.values() for n in (1 + len(shape), *shape)]
         attributes = {"sizes": sizes, **held(self.model, node.inputs, node.outputs, known)}
+        if tolerance := self.settings.get("tolerance"):
+            images = [(1, *known[name][1]) for name in node.inputs]
+            content = put_tiles(self.model, attributes["original"], images, tolerance)
+            attributes["original"] = content
         if any(not one[0].known for one in run.sizes):
             attributes["open"] = 1
         settings = {**self._chosen("threads", "tolerance"), **attributes}

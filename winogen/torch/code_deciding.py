@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from winogen.graph import code_calls, code_segment, runtime
+from winogen.graph import Node, code_calls, code_segment, runtime
 from winogen.graph.adapter import TimedPart
+from winogen.graph.code_choice import fastest, layers_of, with_tiles
 from winogen.graph.compiling import compile_all
 from winogen.graph.decide import LATE
 from winogen.graph.measured import digest
-from winogen.graph.ops import Shape
+from winogen.graph.ops import Opaque, Shape
+from winogen.graph.shapes import shapes
 from winogen.progress import counting
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
@@ -33,14 +35,37 @@ def parts_of(reading: Reading) -> list[CodePart]:
     return [payload for payload in payloads if isinstance(payload, CodePart)]
 
 
-def late(reading: Reading, threads: int | None, tolerance: float | None) -> dict[str, str]:
+def in_tiles(reading: Reading, tolerance: float) -> Reading:
+    """Return a reading whose layers of codes run in tiles where these are faster, as measured.
+
+    ``tolerance``: as `fastest` has it. Raises BuildError.
+    """
+    values = {part: _values(part, reading.module) for part in parts_of(reading)}
+    layers = [one for part, some in values.items() for one in layers_of(part.graph, some)]
+    tiles = fastest(layers, tolerance)
+
+    def chosen(node: Node) -> Node:
+        part = node.op.payload
+        if not isinstance(part, CodePart):
+            return node
+        made = replace(part, graph=with_tiles(part.graph, values[part], tiles))
+        return replace(node, op=Opaque(str(node.op), made))
+
+    graph = reading.graph.with_nodes([chosen(node) for node in reading.graph.nodes])
+    return replace(reading, graph=graph)
+
+
+def _values(part: CodePart, module: fx.GraphModule) -> dict[str, Shape]:
+    return shapes(part.graph, dict(zip(part.graph.inputs, _shapes(part, module))))
+
+
+def late(reading: Reading, threads: int | None) -> dict[str, str]:
     """Compile the kernels of all parts; return the tensors of those that lack one, and why.
 
     They do where the limit of seconds leaves no time.
     """
     count = threads or torch.get_num_threads()
-    options = reading.module, count, tolerance or 0.0
-    needs = {part: _specs(part, *options) for part in parts_of(reading)}
+    needs = {part: _specs(part, reading.module, count) for part in parts_of(reading)}
     if not needs:
         return {}
     specs = list(dict.fromkeys(spec for some in needs.values() for spec in some))
@@ -54,8 +79,8 @@ def late(reading: Reading, threads: int | None, tolerance: float | None) -> dict
     return {name: LATE for part in lacking for name in made_by(part)}
 
 
-def _specs(part: CodePart, module: fx.GraphModule, threads: int, tolerance: float) -> list[Any]:
-    segment = code_segment.CodeSegment(part.graph, tolerance)
+def _specs(part: CodePart, module: fx.GraphModule, threads: int) -> list[Any]:
+    segment = code_segment.CodeSegment(part.graph)
     return code_segment.kernels([(segment, _shapes(part, module))], threads)
 
 
@@ -100,8 +125,8 @@ def timed(reading: Reading, body: fx.GraphModule, threads: int | None) -> list[T
     found: list[TimedPart] = []
     for module in modules:
         part = module.part
-        shapes, layers = _shapes(part, reading.module), part.layers
-        bound = module.segment.bound(shapes, count)
+        given, layers = _shapes(part, reading.module), part.layers
+        bound = module.segment.bound(given, count)
         generator = torch.Generator().manual_seed(0)
         inputs = [
             torch.randint(
@@ -110,7 +135,7 @@ def timed(reading: Reading, body: fx.GraphModule, threads: int | None) -> list[T
             )
             for name in part.graph.inputs
         ]  # fmt: skip
-        key = digest("codes", str(part.graph), shapes, sorted(bound.variants.items()), count)
+        key = digest("codes", str(part.graph), given, sorted(bound.variants.items()), count)
         names = [node.label or node.output for node in layers]
         label = f"{names[0]} to {names[-1]}, {len(names)} layers of codes" if names else ""
         theirs = torchs(reading.module, part, held)

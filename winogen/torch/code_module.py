@@ -101,8 +101,8 @@ class CodeModule(nn.Module):
     """A part of codes of a network: no parameters, nothing in the state.
 
     Takes and gives tensors of the trace, (N, C, H, W) or (N, C): codes of uint8 or int8, and gives
-    float32 where these are numbers. ``threads`` None is what torch uses at the time of a call;
-    ``tolerance`` is that of `CodeSegment`.
+    float32 where these are numbers. ``threads`` None is what torch uses at the time of a call.
+    ``tolerance``: how far off layers in tiles may be, as `fastest` has it.
     """
 
     def __init__(self, part: CodePart, threads: int | None = None, tolerance: float = 0.0):
@@ -110,8 +110,8 @@ class CodeModule(nn.Module):
         self._begin(part, threads, tolerance)
 
     def _begin(self, part: CodePart, threads: int | None, tolerance: float) -> None:
-        self.part, self.threads = part, threads
-        self.segment = CodeSegment(part.graph, tolerance)
+        self.part, self.threads, self.tolerance = part, threads, tolerance
+        self.segment = CodeSegment(part.graph)
         self.dtypes = [getattr(torch, name) for name in part.dtypes]
         self.number = secrets.randbits(62)
         _modules[self.number] = self
@@ -149,7 +149,7 @@ class CodeModule(nn.Module):
         return {
             "part": self.part,
             "threads": self.threads,
-            "tolerance": self.segment.tolerance,
+            "tolerance": self.tolerance,
             "training": self.training,
         }
 
@@ -160,7 +160,7 @@ class CodeModule(nn.Module):
 
     def __deepcopy__(self, memo: dict) -> CodeModule:
         """The copy shares the weights, which nobody writes."""
-        copy = CodeModule(self.part, self.threads, self.segment.tolerance)
+        copy = CodeModule(self.part, self.threads, self.tolerance)
         memo[id(self)] = copy
         return copy.train(self.training)
 

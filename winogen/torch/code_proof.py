@@ -60,12 +60,13 @@ def _computed(
         if any(one is None for one in known):
             continue
         *given, wanted = [_array(one) for one in known if one is not None]
-        tolerance = module.segment.tolerance
-        segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs), tolerance)
+        segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs))
         (made,) = segment(given, threads)
         op, maps = nodes[0].op, [x.transpose(0, 3, 1, 2) for x in given]
         near = segment.bound([x.shape for x in maps], threads).near
-        most = steps_allowed(op, maps[0], tolerance) if near and isinstance(op, QConv) else 1.0
+        most = 1.0
+        if near and isinstance(op, QConv):
+            most = steps_allowed(op, maps[0], module.tolerance)
         yield names[nodes[-1].output], (made, wanted, nodes[0], most)
 
 

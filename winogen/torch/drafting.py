@@ -169,7 +169,9 @@ class Torch(Adapter[Segments]):
                 return self._excluded(node) or why.get(node.name, "")
 
             reading = read(self.trace.module, exclude=why_torch)
-            late = code_deciding.late(reading, self.options["threads"], self.options["tolerance"])
+            if self.options["tolerance"]:
+                reading = code_deciding.in_tiles(reading, self.options["tolerance"])
+            late = code_deciding.late(reading, self.options["threads"])
             if not late:
                 return reading
             self._late |= late

@@ -404,8 +404,8 @@ class ConvTranspose(Filters):
         spec = self.activation
         if isinstance(spec, tuple):
             name, *values = spec
-            spec = (name, *(self._of_phases(v) if np.ndim(v) else v for v in values))
-        bias = None if self.bias is None else self._of_phases(self.bias)
+            spec = (name, *(self.of_phases(v) if np.ndim(v) else v for v in values))
+        bias = None if self.bias is None else self.of_phases(self.bias)
         ones = (1,) * len(dilation)
         return Conv(self._joined, bias, ones, padding, dilation, self.groups, activation=spec)
 
@@ -414,8 +414,8 @@ class ConvTranspose(Filters):
         """The spread pixels that are left out, before and after each axis."""
         return tuple(end for *_, crop in self._along for end in crop)
 
-    def _of_phases(self, array: Any) -> np.ndarray:
-        """Numbers per filter, for all phases."""
+    def of_phases(self, array: Any) -> np.ndarray:
+        """Return numbers per filter for all phases."""
         phases = prod(self.stride)
         return np.repeat(array, phases) if self.groups > 1 else np.tile(array, phases)
 

@@ -231,6 +231,26 @@ class Spread(Operator):
         return f"spread_{self.order}"
 
     @property
+    def is_of_channels(self) -> bool:
+        """Whether the numbers of a block are neighbours among the channels."""
+        return self.order == "channels"
+
+    def codes(self, *given: Any) -> Any:
+        return given[0]
+
+    def computed(self, *arrays: np.ndarray) -> np.ndarray:
+        (x,), (high, wide) = arrays, self.factor
+        batch, channels, height, width = x.shape
+        count, (top, bottom, left, right) = channels // (high * wide), self.crop
+        if self.is_of_channels:
+            blocks = x.reshape(batch, count, high, wide, height, width)
+        else:
+            blocks = x.reshape(batch, high, wide, count, height, width).transpose(0, 3, 1, 2, 4, 5)
+        whole = blocks.transpose(0, 1, 4, 2, 5, 3)
+        whole = whole.reshape(batch, count, height * high, width * wide)
+        return whole[:, :, top : height * high - bottom, left : width * wide - right]
+
+    @property
     def window(self) -> Window:
         return Window(self.factor, (1, 1), self.crop, (1, 1))
 

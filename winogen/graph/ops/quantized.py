@@ -10,8 +10,10 @@ import numpy as np
 
 from winogen.conv.quantization import RANGES, QuantizedFilters
 from winogen.graph.ops.base import Misfit, Operator, Shape, Sizes, Window, pixel, seen
-from winogen.graph.ops.convolutions import check_channels, convolved
+from winogen.graph.ops.convolutions import ConvTranspose, check_channels, convolved
+from winogen.graph.ops.moves import Spread
 from winogen.graph.ops.pools import GaplessPool
+from winogen.typing import ProductType
 
 LOWEST, HIGHEST = RANGES["int8"]
 # Activations that cut numbers off, and at which.
@@ -80,6 +82,8 @@ class QConv(OfCodes):
     "SAME_LOWER": as much as makes an output of every ``stride``th number. ``y_scale`` None: the
     output are the sums, in int32. ``ends``: its least and largest code; None: all of its type.
     ``z``: what codes of a second input mean, which joins the sums before the activation.
+    ``tiles``: those of Winograd's algorithm that it runs in where a machine has them, and what is
+    multiplied, as (4, "int16"): then it is near, and not exact.
     """
 
     inputs = range(1, 3)
@@ -106,6 +110,7 @@ class QConv(OfCodes):
     activation: str | None = None
     ends: tuple[int, int] | None = None
     z: Codes | None = None
+    tiles: tuple[int, ProductType] | None = None
 
     def __str__(self) -> str:
         filters, per_group, high, wide = self.weight.shape
@@ -173,6 +178,29 @@ class QConv(OfCodes):
             x_zero=self.x_zero - flips[0], y_zero=self.y_zero - flips[1], activation=None,
             w_zero=0 if filters.zero is None else filters.zero, ends=(lowest, highest),
         )  # fmt: skip
+
+    def transposed(
+        self, stride: Sizes, padding: Sizes, output_padding: Sizes
+    ) -> tuple[QConv, Spread | None]:
+        """Return a transposed convolution as one of all its phases, and what spreads these, if any.
+
+        This has what both have in common, weights as `ConvTranspose` has them, and zero points of
+        them that are 0.
+        """
+        whole = ConvTranspose(
+            self.weight, self.bias, stride, padding, output_padding, self.groups, self.dilation
+        )
+        conv, scale = whole.conv, np.asarray(self.w_scale)
+        top, bottom, left, right = conv.padding
+        made = replace(
+            self, weight=np.asarray(conv.weight), bias=conv.bias, stride=(1, 1),
+            w_scale=whole.of_phases(scale.reshape(-1)) if scale.size > 1 else scale,
+            padding=(top, bottom, left, right), dilation=(conv.dilation[0], conv.dilation[1]),
+        )  # fmt: skip
+        if set(stride) == {1} and not any(whole.crop):
+            return made, None
+        order = "pixels" if self.groups == 1 else "channels"
+        return made, Spread(stride, order, whole.crop)
 
     def codes(self, *given: Any) -> Codes | None:
         return None if self.y_scale is None else Codes(float(self.y_scale), self.y_zero)
