@@ -1,14 +1,16 @@
-"""Quantized ONNX nets by winogen and by onnxruntime, in turns: a table of docs/int8.md.
+"""Quantized ONNX nets by winogen, onnxruntime and OpenVINO, in turns: tables of docs/int8.md.
 
     python scripts/quantized_onnx.py
     python scripts/quantized_onnx.py resnet18 --formats QDQ --threads 2 --calls 40
     python scripts/quantized_onnx.py vgg16 dncnn unet --formats QDQ --tolerances 0 3e-3 2e-2 5e-2
+    python scripts/quantized_onnx.py resnet18 vgg16 --formats QDQ --openvino
 
 Random weights, quantized on noise by onnxruntime's static quantizer, in pairs (QDQ) and as its own
 operators (QOperator). Times are the least of all calls in ms, of one thread its processor's.
 "nodes": how many the model has, and how many are left; "off": how far outputs are from
 onnxruntime's, of the largest; "error": of winogen's and onnxruntime's, |y - y32| / |y32| (L2) of
-the net in float32. `--tolerances`: those of `winogen.onnx.optimize`, 0 for none.
+the net in float32. `--tolerances`: those of `winogen.onnx.optimize`, 0 for none. `--openvino`: a
+column of it, too, by its own defaults but for the threads; gains are over the faster one then.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -79,6 +82,17 @@ def session_of(model: Any, threads: int) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
+def openvino_of(model: Any, threads: int, feed: dict[str, np.ndarray]) -> Callable[[], Any]:
+    """Return a call of OpenVINO, whose outputs are copied as onnxruntime's are."""
+    import openvino
+
+    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    core = openvino.Core()
+    net = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
+    request = net.create_infer_request()
+    return lambda: [np.array(y) for y in request.infer(feed).values()]
+
+
 def report(name: str, form: str, path: Path, asked: Any) -> None:
     """Print the rows of a net in a format: one for each tolerance, all of them in turns."""
     shape, threads = tuple(NETS[name].input), asked.threads
@@ -90,18 +104,24 @@ def report(name: str, form: str, path: Path, asked: Any) -> None:
     calls: dict[Any, Callable[[], Any]] = {
         key: partial(one.run, None, feed) for key, one in sessions.items()
     }
-    ms = least(calls, asked.calls, clock_of(threads))
+    if asked.openvino:
+        calls["openvino"] = openvino_of(model, threads, feed)
+    # OpenVINO may compute in another thread than that which calls it.
+    ms = least(calls, asked.calls, process_time if threads == 1 else clock_of(threads))
     outputs = {key: call()[0] for key, call in calls.items()}
     theirs, (real,) = outputs.pop("onnxruntime"), session_of(plain, threads).run(None, feed)
     errors = {key: np.linalg.norm(y - real) / np.linalg.norm(real) for key, y in outputs.items()}
     usual = np.linalg.norm(theirs - real) / np.linalg.norm(real)
+    outputs.pop("openvino", None)
+    rivals = ["onnxruntime", "openvino"] if asked.openvino else ["onnxruntime"]
+    beside = f"| {ms['openvino']:.2f} " if asked.openvino else ""
     for one, y in outputs.items():
         off = np.abs(y - theirs).max() / np.abs(theirs).max()
-        gain = ms["onnxruntime"] / ms[one]
+        gain = min(ms[rival] for rival in rivals) / ms[one]
         times = f"{ms[one]:.2f} | {ms['onnxruntime']:.2f} | {gain:.2f}"
         nodes = f"{made[one].nodes_before}, {made[one].nodes}"
         accuracy = f"{off:.1e} | {errors[one]:.2%}, {usual:.2%}"
-        print(f"| {name} | {form} | {one:g} | {nodes} | {times} | {accuracy} |", flush=True)
+        print(f"| {name} | {form} | {one:g} | {nodes} {beside}| {times} | {accuracy} |", flush=True)
 
 
 def main() -> None:
@@ -111,12 +131,16 @@ def main() -> None:
     parser.add_argument("--formats", nargs="*", default=["QDQ", "QOperator"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--openvino", action="store_true")
     parser.add_argument("--tolerances", nargs="*", type=float, default=[0.0])
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    print("| net | format | tolerance | nodes | winogen | onnxruntime | gain | off | error |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    beside = "| openvino " if asked.openvino else ""
+    print(
+        f"| net | format | tolerance | nodes {beside}| winogen | onnxruntime | gain | off | error |"
+    )
+    print("|---" * (10 if asked.openvino else 9) + "|")
     for name in asked.nets:
         with TemporaryDirectory() as folder:
             path = exported(name, Path(folder))

@@ -169,7 +169,7 @@ def convolution(op: QConv, offer: Offer, packed: dict[Any, np.ndarray]) -> CodeC
         (work,) = offer.best.works(offer.problem)
         spec, environment = KernelSpec.of(work), Environment.now()
         near = Call(spec, work, environment, offer.best.seconds)
-        code_tiles.set_zero(near, op)
+        code_tiles.set_codes(near, op)
         weight, bias = code_tiles.unpacked(op)
         if near.kernel not in packed:
             packed[near.kernel] = near.pack(weight)

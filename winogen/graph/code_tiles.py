@@ -32,9 +32,8 @@ _SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
 
 
 def are_possible(op: QConv, problem: Problem) -> bool:
-    """Return whether tiles may compute a layer: codes of one map, by kernels of several taps."""
-    makes_codes = op.y_scale is not None and op.z is None
-    return makes_codes and problem.layer.in_tiles and not problem.layer.pointwise
+    """Return whether tiles may compute a layer: codes, by kernels of several taps."""
+    return op.y_scale is not None and problem.layer.in_tiles and not problem.layer.pointwise
 
 
 def query_of(
@@ -57,9 +56,10 @@ def described(offer: Offer) -> str:
     return f"mcmr F({height}x{width}) of {offer.query.request.product_dtype}"
 
 
-def set_zero(call: Call, op: QConv) -> None:
-    """Tell the call of such a kernel what counts as zero."""
+def set_codes(call: Call, op: QConv) -> None:
+    """Tell the call of such a kernel what codes mean that it reads."""
     call.struct.x_zero = op.x_zero - LOWEST
+    call.struct.add_factor = op.z_step
 
 
 def steps_allowed(op: QConv, x: np.ndarray, tolerance: float) -> float:
@@ -77,7 +77,10 @@ def unpacked(op: QConv) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights that kernels pack, and the biases that they read, in float32."""
     filters = QuantizedFilters.of(op.weight, op.w_zero, op.bias)
     weight, bias = in_steps(filters, op.multiplier)
-    return weight, (bias + (op.y_zero - LOWEST)).astype(np.float32)
+    zero = op.y_zero - LOWEST
+    if op.z is not None:  # kernels add it as numbers of uint8
+        bias = bias - float(op.z_step) * (op.z.zero - LOWEST)
+    return weight, (bias + zero).astype(np.float32)
 
 
 def offer_of(op: QConv, problem: Problem, threads: int, elsewhere: Target | None) -> Offer | None:
@@ -95,7 +98,7 @@ def offer_of(op: QConv, problem: Problem, threads: int, elsewhere: Target | None
     with suppress(*DO_NOT_APPLY):
         layer = Layer.from_options(op.weight.shape, "float32", asked)
         request, layer = Request.from_options(layer, asked), replace(layer, dtype=CODE_TYPE)
-        seams = Seams(layer.channels, layer.filters)
+        seams = Seams(layer.channels, layer.filters, 0 if op.z is None else layer.filters)
         near = layer.problem(problem.input_shape).sewn(seams)
         return Kernels().offer(query_of(near, request, elsewhere))
     return None

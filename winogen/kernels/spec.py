@@ -73,6 +73,7 @@ _NARROW: Fields = (
 # Fields of kernels of codes.
 _CODES: Fields = (
     ("What counts as zero, of the numbers that codes stand for.", "int64_t", ("x_zero",)),
+    ("What numbers that are added are multiplied by.", "double", ("add_factor",)),
 )
 
 
@@ -184,7 +185,8 @@ class KernelSpec(Spec):
             "depth": variant.depth(work),
             "non_temporal": variant.streams(work),
             "packed_bytes": variant.packed_room(work),
-            "x_zero": 0,  # of codes; whoever makes a call says another
+            "x_zero": 0,  # of codes; whoever makes a call says others
+            "add_factor": 1.0,
         }
         if narrow:
             fields |= {"results": work.output, "output": variant.unit_strides(work)}

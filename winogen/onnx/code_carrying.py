@@ -63,7 +63,7 @@ def plan_of(
         packs.append(code_tiles.unpacked(op) if near else unpacked(op, spec))
         call = DraftCall(spec, work, offer.best.seconds)
         if near:
-            code_tiles.set_zero(call, op)
+            code_tiles.set_codes(call, op)
         struct, nothing = call.struct, (np.empty(0, np.uint8),) * (1 + near)
         return CodeCall(
             0, 0, 0, nothing, struct.phases * struct.parts, struct.parts, call.threads,

@@ -168,6 +168,12 @@ class QConv(OfCodes):
         return np.array(np.broadcast_to(np.float32(steps).reshape(-1), len(self.weight)))
 
     @property
+    def z_step(self) -> np.float32:
+        """What a step of the second input is in steps of the output; of none 0."""
+        scale = 0.0 if self.z is None else self.z.scale
+        return np.float32(scale) / np.float32(self.y_scale)
+
+    @property
     def signed(self) -> QConv:
         """The same of codes of int8."""
         filters = QuantizedFilters.of(self.weight, self.w_zero, self.bias)
@@ -226,8 +232,7 @@ class QConv(OfCodes):
         multiplier = self.multiplier.reshape(-1, 1, 1)
         if self.z is None:
             return requantized(sums, multiplier, *self.limits, self.y_zero).astype(self.y_dtype)
-        step = np.float32(self.z.scale) / np.float32(self.y_scale)
-        steps = sums * multiplier + step * (arrays[1].astype(np.int64) - self.z.zero)
+        steps = sums * multiplier + self.z_step * (arrays[1].astype(np.int64) - self.z.zero)
         lowest, highest = self.limits
         whole = np.rint(np.clip(steps, lowest - self.y_zero, highest - self.y_zero))
         return (whole + self.y_zero).astype(self.y_dtype)
