@@ -189,3 +189,13 @@ def test_what_is_refused():
     ):
         with pytest.raises((InvalidType, InvalidValue, Unsupported), match=re.escape(message)):
             winogen.QConv2d(weight, **{**SCALES, "w_scale": 0.1, **options})
+
+
+def test_choices_of_many_shapes_do_not_grow_without_an_end(monkeypatch):
+    monkeypatch.setattr("winogen.conv.weighted.SHAPES_KEPT", 3)
+    conv = winogen.QConv2d(np.ones((8, 8, 3, 3), np.int8), w_scale=0.01, x_scale=0.02, y_scale=0.5,
+                   y_zero=100, tolerance=0.05)  # fmt: skip
+    for width in range(6, 12):
+        conv(np.ones((1, 8, 6, width), np.uint8))
+    assert len(conv._ready) == 3 and len(conv._by_tiles) == 3
+    assert len(conv._tiled()._chosen) <= 3

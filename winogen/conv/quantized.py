@@ -31,7 +31,7 @@ from winogen.conv.quantized_tiles import EVERY, QuantizedTiles
 from winogen.conv.query import Query
 from winogen.conv.request import Request
 from winogen.conv.solver import Offer
-from winogen.conv.weighted import SHAPES_KEPT, Weighted
+from winogen.conv.weighted import Weighted, kept
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, Reals
 from winogen.records import Machine, Target
@@ -219,9 +219,7 @@ class QConv2d(Weighted):
             call = self._bind(problem.sewn(Seams(channels, around)), x.dtype.name, dtype, reals)
             call(x, y, more)
             if add is None and out is None and x.flags.c_contiguous:
-                if len(self._ready) >= SHAPES_KEPT:
-                    self._ready.clear()
-                self._ready[x.shape, x.dtype] = call, problem.output_shape, dtype
+                kept(self._ready, (x.shape, x.dtype), (call, problem.output_shape, dtype))
         return y if out is None else out
 
     def _added(
@@ -285,10 +283,11 @@ class QConv2d(Weighted):
         if self._tolerance is None or self._in_reals or adds:
             return None
         key = tuple(shape), dtype
-        if key not in self._by_tiles:
+        runs = self._by_tiles.get(key)
+        if runs is None:
             exact = self._offer(self._whole(key[0]), key[1], None).candidates[0].seconds
-            self._by_tiles[key] = self._tiled().seconds(*key) < exact
-        return self._tiled() if self._by_tiles[key] else None
+            runs = kept(self._by_tiles, key, self._tiled().seconds(*key) < exact)
+        return self._tiled() if runs else None
 
     def bound(self, input_shape: Any, dtype: str = "uint8") -> QuantizedCall:
         """Return the call for inputs of this shape and dtype, for others that make it.

@@ -28,6 +28,7 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, QuantizedFilters, Scales
 from winogen.conv.stock import first_at_hand
+from winogen.conv.weighted import kept
 from winogen.errors import CompilerNotFound, InvalidValue, Unsupported
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
@@ -132,20 +133,20 @@ class QuantizedTiles:
     def _found(self, input_shape: tuple[int, ...], pixels: str) -> PixelConvolution | None:
         """What computes inputs of a shape: within a tolerance what is predicted to be fastest."""
         key = input_shape, pixels
-        if key not in self._chosen:
-            found: list[tuple[float, Kind, PixelConvolution]] = []
-            most = inf if self._tolerance is None else self._tolerance
-            for kind in self._kinds:
-                with suppress(*(() if self._tolerance is None else DO_NOT_APPLY)):
-                    conv = self._made.get((kind, pixels)) or self._built(kind, pixels)
-                    prediction = conv.plan(input_shape).predictions[0]
-                    if prediction.error <= most:
-                        found.append((prediction.seconds, kind, conv))
-            best = min(found, key=itemgetter(0), default=None)
-            if best is not None:
-                self._made[best[1], pixels] = best[2]
-            self._chosen[key] = None if best is None else best[2]
-        return self._chosen[key]
+        if key in self._chosen:
+            return self._chosen[key]
+        found: list[tuple[float, Kind, PixelConvolution]] = []
+        most = inf if self._tolerance is None else self._tolerance
+        for kind in self._kinds:
+            with suppress(*(() if self._tolerance is None else DO_NOT_APPLY)):
+                conv = self._made.get((kind, pixels)) or self._built(kind, pixels)
+                prediction = conv.plan(input_shape).predictions[0]
+                if prediction.error <= most:
+                    found.append((prediction.seconds, kind, conv))
+        best = min(found, key=itemgetter(0), default=None)
+        if best is not None:
+            self._made[best[1], pixels] = best[2]
+        return kept(self._chosen, key, None if best is None else best[2])
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""

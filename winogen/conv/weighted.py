@@ -19,6 +19,18 @@ T = TypeVar("T")
 Same = TypeVar("Same", bound="WeightedFloats")
 
 
+def kept(table: dict[Any, T], key: Any, entry: T) -> T:
+    """Enter what belongs to a shape, and return it; the oldest of 256 goes first.
+
+    Threads may do so at the same time.
+    """
+    if len(table) >= SHAPES_KEPT:
+        oldest, *_ = list(table)  # at once, whoever enters another meanwhile
+        table.pop(oldest, None)
+    table[key] = entry
+    return entry
+
+
 class Weighted:
     """A layer that packs its weights once, for all shapes of inputs."""
 
@@ -39,11 +51,8 @@ class Weighted:
         self._lock = Lock()  # weights are packed once even if several threads call at once
 
     def _keep(self, key: Any, entry: T) -> T:
-        """Remember what is bound, under the lock; the oldest goes first."""
-        if len(self._bound) >= SHAPES_KEPT:
-            del self._bound[next(iter(self._bound))]
-        self._bound[key] = entry
-        return entry
+        """Remember what is bound, under the lock."""
+        return kept(self._bound, key, entry)
 
 
 class WeightedFloats(Weighted, ABC):

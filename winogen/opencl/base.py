@@ -19,7 +19,7 @@ from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.conv.transposed_problem import TransposedLayer, TransposedProblem
-from winogen.conv.weighted import SHAPES_KEPT
+from winogen.conv.weighted import kept
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.opencl import running, wisdom
 from winogen.opencl.choice import ALGORITHMS, DeviceCandidate, choose
@@ -238,11 +238,7 @@ class DeviceLayer(ABC):
     def _bind(self, problem: Problem) -> BoundLayer:
         with self._lock:
             found = self._bound.get(problem)
-            if found is None:
-                if len(self._bound) >= SHAPES_KEPT:
-                    del self._bound[next(iter(self._bound))]
-                found = self._bound[problem] = self._made(problem)
-            return found
+            return found or kept(self._bound, problem, self._made(problem))
 
     def _made(self, problem: Problem) -> BoundLayer:
         bias = self._bias is not None
