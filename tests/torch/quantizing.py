@@ -1,17 +1,22 @@
 """Quantized models as PyTorch's quantizers write them, made by torch alone; nets of real size."""
 
+from math import prod
+
 import torch
 import torch.ao.quantization.fx._decomposed  # the operators; torchao imports it, too
 from torch import fx, nn
 
 aten, qd = torch.ops.aten, torch.ops.quantized_decomposed
-PRODUCTS = (aten.conv2d.default, aten.conv2d.padding, aten.linear.default)
+TRANSPOSED, JOINS = aten.conv_transpose2d.input, aten.cat.default
+PRODUCTS = (aten.conv2d.default, aten.conv2d.padding, aten.linear.default, TRANSPOSED)
 ACTIVATIONS = (aten.relu.default, aten.hardtanh.default, aten.relu6.default, aten.relu_.default,
                aten.hardtanh_.default)  # fmt: skip
 SUMS = (aten.add.Tensor, aten.add_.Tensor)
-OTHERS = (*SUMS, aten.max_pool2d.default,
+# What chooses numbers: its output has the codes of its input.
+KEEPS = (aten.max_pool2d.default, aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default,
+         aten.pixel_shuffle.default)  # fmt: skip
+OTHERS = (*SUMS, *KEEPS, JOINS,
           aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim)  # fmt: skip
-KEEPS = (aten.max_pool2d.default,)  # what chooses numbers: its output has the codes of its input
 FLAT = (aten.flatten.using_ints,)
 
 
@@ -57,6 +62,9 @@ class _Writer:
                 continue
             if node.target in PRODUCTS:
                 self._weights(node)
+            if node.target is JOINS:
+                node.update_arg(0, [self._numbers(one, node) for one in node.args[0]])
+                continue
             places = [0, 1] if node.target in SUMS else [0]
             if self.fuses and len(places) > 1:
                 convs = [place for place in places if node.args[place].target in PRODUCTS]
@@ -90,8 +98,11 @@ class _Writer:
 
     def _weights(self, node):
         weight = _held(self.module, node.args[1].target)
-        scale = weight.abs().flatten(1).amax(1).clamp(min=1e-8) / 127
-        shape = (-1, *[1] * (weight.dim() - 1))
+        axis = int(node.target is TRANSPOSED)
+        others = [one for one in range(weight.dim()) if one != axis]
+        scale = weight.abs().amax(others).clamp(min=1e-8) / 127
+        shape = [1] * weight.dim()
+        shape[axis] = -1
         codes = (weight / scale.view(shape)).round().clamp(-128, 127).to(torch.int8)
         stem = f"frozen_{node.name}"
         names = {"": codes, "_scale": scale.detach(), "_zero": torch.zeros(len(scale)).long()}
@@ -100,7 +111,7 @@ class _Writer:
         with self.graph.inserting_before(node):
             held = [self.graph.get_attr(stem + name) for name in names]
             made = self.graph.call_function(
-                qd.dequantize_per_channel.default, (*held, 0, -128, 127, torch.int8)
+                qd.dequantize_per_channel.default, (*held, axis, -128, 127, torch.int8)
             )
         node.update_arg(1, made)
 
@@ -118,12 +129,15 @@ def scaled(net, seed=0):
     """Random weights with which numbers stay of a size from layer to layer."""
     generator = torch.Generator().manual_seed(seed)
     for module in net.modules():
-        if isinstance(module, (nn.Conv2d, nn.Linear)):
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
             taps = module.weight[0].numel()
+            if isinstance(module, nn.ConvTranspose2d):
+                taps = module.weight.numel() / module.out_channels / prod(module.stride)
             with torch.no_grad():
                 module.weight.copy_(torch.randn(module.weight.shape, generator=generator))
                 module.weight.mul_((2 / taps) ** 0.5)
-                module.bias.copy_(0.1 * torch.randn(module.bias.shape, generator=generator))
+                if module.bias is not None:
+                    module.bias.copy_(0.1 * torch.randn(module.bias.shape, generator=generator))
     return net.eval()
 
 
@@ -193,3 +207,27 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x):
         return self.head(self.features(x).mean([2, 3]))
+
+
+class UNet(nn.Module):
+    """A small U-Net whose maps are enlarged in all three ways, to twice the picture's size."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3, padding=1)
+        self.second = nn.Conv2d(width, 2 * width, 3, padding=1)
+        self.deep = nn.Conv2d(2 * width, 4 * width, 3, padding=1)
+        self.up = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
+        self.merge = nn.Conv2d(4 * width, 2 * width, 3, padding=1)
+        self.last = nn.Conv2d(3 * width, 3 * width, 3, padding=1)
+        self.fine = nn.Conv2d(3 * width, 12, 1)
+        self.head = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        wide = torch.relu(self.first(x))
+        half = torch.relu(self.second(nn.functional.max_pool2d(wide, 2)))
+        deep = torch.relu(self.deep(nn.functional.max_pool2d(half, 2)))
+        y = torch.relu(self.merge(torch.cat([torch.relu(self.up(deep)), half], 1)))
+        y = nn.functional.interpolate(y, scale_factor=2)
+        y = self.fine(torch.relu(self.last(torch.cat([y, wide], 1))))
+        return self.head(nn.functional.pixel_shuffle(y, 2))

@@ -3,14 +3,26 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
-from quantizing import Basic, MobileNetV2, ResNet18, aten, qd, quantized, scaled
+from quantizing import Basic, MobileNetV2, ResNet18, UNet, aten, qd, quantized, scaled
 from torch import nn
 
 from winogen.graph import code_tiles
 from winogen.graph.code_calls import OPERATORS
-from winogen.graph.ops import Lookup, QAdd, QConv, QGlobalMean, QMean, ScaleSums
+from winogen.graph.ops import (
+    Concat,
+    Enlarge,
+    Lookup,
+    QAdd,
+    QConv,
+    QGlobalMean,
+    QMean,
+    ScaleSums,
+    Spread,
+)
+from winogen.graph.ops.quantized import After
 from winogen.tasks.duel import Times
 from winogen.testing import every_layer
 from winogen.torch import code_nodes, code_proof, codes, optimize, proving, report
@@ -156,6 +168,202 @@ def test_other_codes_behind_a_pool(x):
     assert Lookup in agree(model, x)
 
 
+TRANSPOSED = {
+    "of all phases": (nn.ConvTranspose2d(8, 12, 4, 2, 1), nn.ReLU()),
+    "of uneven phases": (nn.ConvTranspose2d(8, 12, (3, 5), (2, 3), (1, 2), (1, 0)), nn.ReLU6()),
+    "pixels without taps": (nn.ConvTranspose2d(8, 12, 2, 3, output_padding=1),),
+    "no stride": (nn.ConvTranspose2d(8, 12, 3, bias=False),),
+    "cropped": (nn.ConvTranspose2d(8, 12, 3, 1, 4),),
+    "grouped": (nn.ConvTranspose2d(8, 12, 3, 2, groups=2),),
+    "dilated": (nn.ConvTranspose2d(8, 12, 3, 2, dilation=(2, 3)),),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+@pytest.mark.parametrize("layers", TRANSPOSED.values(), ids=TRANSPOSED)
+def test_a_transposed_layer(layers, dtype, x):
+    net = nn.Sequential(*copy.deepcopy(layers), nn.AvgPool2d(2))
+    found = agree(quantized(scaled(net), x, dtype=dtype), x)
+    strides = set(layers[0].stride) != {1} or layers[0].padding == (4, 4)
+    assert found.count(QConv) == 1 and found.count(Spread) == strides
+
+
+def test_weights_of_bytes_with_one_scale(x):
+    """A transposed layer takes what becomes int8 with a zero point of 0, and no other."""
+    net = nn.Sequential(nn.ConvTranspose2d(8, 12, 2, 2), nn.AvgPool2d(2))
+    for zero in (128, 120):
+        model = quantized(scaled(net), x)
+        (given,) = (n for n in model.graph.nodes if "per_channel" in str(n.target))
+        name = given.args[0].target
+        codes = getattr(model, name).int() + 128
+        model.register_buffer(name, codes.to(torch.uint8))
+        given.target = qd.dequantize_per_tensor.default
+        given.args = (given.args[0], 0.01, zero, 0, 255, torch.uint8)
+        model.graph.eliminate_dead_code()
+        model.recompile()
+        if zero == 128:
+            assert agree(model, x).count(Spread) == 1
+        else:
+            assert untouched(model, x) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+def test_maps_joined(dtype, x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Conv2d(8, 12, 3), nn.Conv2d(8, 5, 3, bias=False)
+            self.last = nn.Conv2d(29, 8, 1)
+
+        def forward(self, x):
+            y = self.one(x)
+            return self.last(torch.cat([y, torch.relu(self.other(x)), y], -3))
+
+    found = agree(quantized(scaled(Net()), x, dtype=dtype), x)
+    assert found.count(Concat) == 1 and 1 <= found.count(Lookup) <= 3
+
+
+def test_maps_of_the_same_codes_are_joined_as_they_are(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(24, 8, 1)
+
+        def forward(self, x):
+            y = self.one(x)
+            return self.last(torch.cat([y, y], 1))
+
+    found = agree(quantized(scaled(Net()), x), x)
+    assert found.count(Concat) == 1 and Lookup not in found
+
+
+def test_parts_of_a_join_that_wait_for_torch(x):
+    """What becomes of the codes of a part is in one call with what joins them."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 12, 1)
+            self.last = nn.Conv2d(24, 8, 1)
+
+        def forward(self, x):
+            y = self.one(x)
+            return self.last(torch.cat([y, 3 * torch.sinh(self.other(y))], 1))
+
+    found = agree(quantized(scaled(Net()), x), x)
+    assert found.count(Concat) == 1 and Lookup in found
+
+
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_other_axes_are_joined_by_torch(axis, x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 1)
+
+        def forward(self, x):
+            y = self.one(x)
+            return self.last(torch.cat([y, y], axis))
+
+    assert Concat not in untouched(quantized(scaled(Net()), x), x)
+
+
+ENLARGED = {
+    "by factors": {"scale_factor": (2, 3)},
+    "to a size": {"size": (31, 12)},
+    "smaller": {"size": (5, 31)},
+}
+
+
+@pytest.mark.parametrize("options", ENLARGED.values(), ids=ENLARGED)
+def test_the_nearest_pixels(options, x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 3)
+
+        def forward(self, x):
+            y = nn.functional.interpolate(torch.relu(self.one(x)), **options)
+            return self.last(y)
+
+    found = agree(quantized(scaled(Net()), x), x)
+    assert found.count(Enlarge) == 1 and found.count(QConv) == 2
+
+
+def test_pixels_are_those_of_torch():
+    """Of factors and sizes whose quotients float32 rounds up, too."""
+    for factor, count in [(3, 7), (41, 5), (47, 9), (1, 4)]:
+        x = torch.randn(1, 2, count, 3)
+        for op, options in [
+            (Enlarge((factor, 2)), {"scale_factor": (factor, 2)}),
+            (Enlarge(size=(factor, 7)), {"size": (factor, 7)}),
+            (Enlarge(size=(count * factor - 1, 3)), {"size": (count * factor - 1, 3)}),
+        ]:
+            wanted = nn.functional.interpolate(x, **options).numpy()
+            assert op.output([tuple(x.shape)]) == wanted.shape
+            np.testing.assert_array_equal(op.computed(x.numpy()), wanted)
+
+
+def test_factors_that_are_not_whole_stay(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 3)
+
+        def forward(self, x):
+            return self.last(nn.functional.interpolate(self.one(x), scale_factor=1.5))
+
+    assert Enlarge not in untouched(quantized(scaled(Net()), x), x)
+
+
+def test_channels_as_pixels(x):
+    net = nn.Sequential(nn.Conv2d(8, 12, 3), nn.PixelShuffle(2), nn.ReLU(), nn.Conv2d(3, 8, 3))
+    found = agree(quantized(scaled(net), x), x)
+    assert found.count(Spread) == 1 and found.count(QConv) == 2
+
+
+def _wrong_table(monkeypatch):
+    real = Lookup.recoding
+
+    def wrong(x, after):
+        return real(x, After(after.codes._replace(zero=after.codes.zero + 3)))
+
+    monkeypatch.setattr(Lookup, "recoding", wrong)
+
+
+def _wrong_phases(monkeypatch):
+    monkeypatch.setattr(code_nodes, "ordinary", lambda weight, groups: weight.swapaxes(0, 1) // 2)
+
+
+def _wrong_pixels(monkeypatch):
+    real = Enlarge.step
+    monkeypatch.setattr(Enlarge, "step", lambda self, *given: _turned(real(self, *given)))
+
+
+def _turned(op):
+    return type(op)(op.down[::-1].copy(), op.across)
+
+
+@pytest.mark.parametrize(
+    "spoil, count", [(_wrong_table, 2), (_wrong_phases, 1), (_wrong_pixels, 1)]
+)
+def test_layers_of_several_operators_that_are_wrong_are_found(spoil, count, monkeypatch):
+    x = torch.randn(2, 3, 16, 24)
+    trace = trace_of(quantized(scaled(UNet()), x), x)
+    spoil(monkeypatch)
+    reading = read(trace.module)
+    (module,) = modules_of(build(reading, reading.graph, ()))
+    values = proving.recorded(trace.module, (x,))
+    found = code_proof.disagreements(module, values)
+    assert len(found) == count
+    assert all(name.startswith("quantize_per_tensor") for name in found)
+    again = read(trace.module, exclude=lambda node: found.get(node.name, ""))
+    body = build(again, again.graph, ())
+    assert all(code_proof.disagreements(one, values) == {} for one in modules_of(body))
+    (y,), (wanted,) = body(x), trace.module(x)
+    assert (y - wanted).abs().max() <= 0.05 * wanted.abs().max()
+
+
 def test_the_mean_of_maps_of_any_size():
     class Net(nn.Module):
         def __init__(self):
@@ -266,6 +474,28 @@ def test_a_code_of_another_meaning(x):
     assert untouched(model, x).count(QConv) == 1
 
 
+def test_pools_and_joins_of_floats_are_no_codes(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
+
+        def forward(self, x):
+            y = nn.functional.max_pool2d(torch.tanh(self.last(self.one(x))), 2)
+            return nn.functional.pixel_shuffle(torch.cat([y, torch.tanh(y)], 1), 2)
+
+    model = quantized(scaled(Net()), x)
+    kinds = aten.max_pool2d.default, aten.cat.default, aten.pixel_shuffle.default
+    for node in [node for node in model.graph.nodes if node.target in kinds]:
+        for given in list(node.all_input_nodes):
+            if code_nodes.kind_of(given) == "dequantize_per_tensor":
+                node.replace_input_with(given, given.args[0].args[0])
+    model.graph.eliminate_dead_code()
+    model.recompile()
+    found = untouched(model, x)
+    assert found.count(QConv) == 2 and Concat not in found and Spread not in found
+
+
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 3.0)], ids=str)
 def test_other_activations_stay(ends, x):
     net = nn.Sequential(nn.Conv2d(8, 8, 3), nn.Hardtanh(*ends), nn.AvgPool2d(2))
@@ -311,6 +541,23 @@ def test_a_net_of_real_size_is_one_call(net, options, layers):
             # As far from the model as rounding to codes is from the net, at most.
             assert (y - wanted).std() <= 1.5 * (wanted - real).std()
             assert (y - real).std() <= 1.2 * (wanted - real).std()
+
+
+@pytest.mark.usefixtures("never_torch")
+def test_a_u_net_of_any_size_is_one_call():
+    x, other = torch.randn(2, 3, 16, 24), torch.randn(3, 3, 32, 20)
+    model = quantized(scaled(UNet()), x, static=False)
+    assert agree(model, x).count(QConv) == 8
+    ours = optimize(model, x, seconds=None)
+    told = report(ours)
+    names = ["first", "second", "deep", "up", "merge", "last", "fine", "head"]
+    assert told.segments == 1 and [row.name for row in told.rows] == names
+    assert told.rows[3].what == "quantized conv 1x1 32->64, spread 2x2"
+    with torch.no_grad():
+        for one in (x, other):
+            y, wanted = ours(one), model(one)
+            assert y.shape == wanted.shape == (len(one), 3, *(2 * n for n in one.shape[2:]))
+            assert (y - wanted).abs().max() <= 0.05 * wanted.abs().max()
 
 
 @pytest.fixture

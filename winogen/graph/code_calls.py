@@ -29,6 +29,7 @@ from winogen.graph import code_tiles
 from winogen.graph.ops import (
     Codes,
     Concat,
+    Enlarge,
     Lookup,
     MaxPool,
     Nearest,
@@ -65,6 +66,7 @@ _FUNCTIONS: dict[type, str] = {
     Recast: "winogen_look_up_codes",
     Concat: "winogen_join_codes",
     Nearest: "winogen_choose_codes",
+    Enlarge: "winogen_choose_codes",
     Spread: "winogen_spread_codes",
     ScaleSums: "winogen_scale_sums",
 }

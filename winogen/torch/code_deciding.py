@@ -16,7 +16,7 @@ from winogen.graph.code_choice import fastest, layers_of, with_tiles
 from winogen.graph.compiling import compile_all
 from winogen.graph.decide import LATE
 from winogen.graph.measured import digest
-from winogen.graph.ops import Opaque, Shape
+from winogen.graph.ops import Opaque, Shape, Spread
 from winogen.graph.shapes import shapes
 from winogen.progress import counting
 from winogen.tasks.duel import Times
@@ -204,8 +204,13 @@ def rows(parts: Sequence[TimedPart], times: Mapping[str, Times]) -> list[Row]:
             why = f"of {len(layers)} in one call, measured: torch {measured}"
         elif limit().seconds is not None:
             why = f"as predicted: not measured in {limit().seconds:g} seconds"
+        spread = {
+            (node.inputs[0], node.label): f", {node.op}"
+            for node in module.part.graph.nodes
+            if isinstance(node.op, Spread)
+        }
         for node in layers:
-            seams = " + add" if node.add else ""
+            seams = " + add" if node.add else spread.get((node.output, node.label), "")
             near = bound.near.get(node.output)
             made.append(
                 Row(

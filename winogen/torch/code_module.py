@@ -55,7 +55,10 @@ def is_of_codes(op: Operator) -> bool:
 def collected(graph: Graph, coded: Coded) -> Graph:
     """Return a graph whose operators of codes are in parts, each an Opaque node."""
     nodes: list[Node] = []
-    for piece in cut(graph, takes=is_of_codes):
+    coded_values = {name for some in coded.made.values() for one in some for name in one.outputs}
+    # Pools and concatenations of floats have the same operators as those of codes.
+    floats = [name for one in graph.nodes for name in one.outputs if name not in coded_values]
+    for piece in cut(graph, floats, is_of_codes):
         if not piece.ours or not piece.graph.nodes:
             nodes += piece.graph.nodes
             continue
@@ -81,8 +84,12 @@ def _part(graph: Graph, coded: Coded) -> CodePart:
         if inside(name) != name
     ]
     for node in graph.nodes:
-        reads, made = tuple(map(inside, node.inputs)), tuple(map(inside, node.outputs))
-        nodes.append(Node(node.op, reads, made, node.label))
+        reads, made = list(map(inside, node.inputs)), tuple(map(inside, node.outputs))
+        for place, table in coded.tables.get(node.output, {}).items():
+            part = f"{node.output}.{place}"
+            nodes.append(Node(table, (reads[place],), (part,), node.label))
+            reads[place] = part
+        nodes.append(Node(node.op, tuple(reads), made, node.label))
     nodes += [
         Node(Recast("uint8", True), (inside(name),), (name,))
         for name in graph.outputs

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import fx
 
-from winogen.conv.quantization import RANGES
+from winogen.conv.phases import ordinary
+from winogen.conv.quantization import RANGES, QuantizedFilters
 from winogen.graph import MaxPool
-from winogen.graph.ops import Codes, Shape
+from winogen.graph.ops import Codes, Enlarge, Operator, Shape, Spread
 from winogen.graph.ops.quantized import After
 from winogen.torch.calls import per_axis
 
@@ -19,16 +20,24 @@ aten = torch.ops.aten
 NAMESPACE = "quantized_decomposed"
 QUANTIZE, DEQUANTIZE = "quantize_per_tensor", "dequantize_per_tensor"
 OF_CHANNELS = "dequantize_per_channel"
-ORDER = "input scale zero_point quant_min quant_max dtype".split()
-CHANNEL_ORDER = "input scale zero_point axis quant_min quant_max dtype".split()
+ORDER = "input scale zero_point quant_min quant_max dtype"
+CHANNEL_ORDER = "input scale zero_point axis quant_min quant_max dtype"
 # What computes nothing of codes, as long as the numbers of an image stay in their order.
 RENAMING = (aten.flatten.using_ints, aten.view.default, aten.reshape.default)
-SUMS, LARGEST = (aten.add.Tensor, aten.add_.Tensor), aten.max_pool2d.default
+SUMS, JOINS = (aten.add.Tensor, aten.add_.Tensor), aten.cat.default
 _SAME = (aten.clone.default, aten.contiguous.default, aten.alias.default)
 
 
 class Uncoded(Exception):
     """Why a tensor stays torch's."""
+
+
+class CodedFilters(NamedTuple):
+    """Weights as codes: (M, C/groups, KH, KW) or (M, C), their scales and zero points."""
+
+    weight: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray | int
 
 
 class Meaning(NamedTuple):
@@ -51,9 +60,14 @@ def kind_of(node: Any) -> str:
     return str(target._schema.name).partition("::")[2]
 
 
-def bound_of(node: fx.Node, order: list[str]) -> dict[str, Any]:
+def named(node: fx.Node, order: str) -> dict[str, Any]:
+    """Return the arguments of a node that are given, by their names in this order."""
+    return {**dict(zip(order.split(), node.args)), **node.kwargs}
+
+
+def bound_of(node: fx.Node, order: str) -> dict[str, Any]:
     """Return the arguments of a node by name; raises Uncoded for numbers that are no float32."""
-    given = {**dict(zip(order, node.args)), **node.kwargs}
+    given = named(node, order)
     if given.get("out_dtype") not in (None, torch.float32):
         raise Uncoded(f"its numbers are {given['out_dtype']}")
     return given
@@ -127,9 +141,8 @@ ACTIVATIONS = {(-np.inf, np.inf): None, (0.0, np.inf): "relu", (0.0, 6.0): "relu
 
 def window_of(conv: fx.Node, weight: np.ndarray) -> dict[str, Any]:
     """Return the options of a convolution of maps; raises Uncoded."""
-    order = "input weight bias stride padding dilation groups".split()
     given: dict[str, Any] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
-    given |= {**dict(zip(order, conv.args)), **conv.kwargs}
+    given |= named(conv, "input weight bias stride padding dilation groups")
     if weight.ndim != 4:
         raise Uncoded("it is no convolution of maps")
     stride, dilation = (per_axis(given[name]) for name in ("stride", "dilation"))
@@ -146,17 +159,88 @@ def window_of(conv: fx.Node, weight: np.ndarray) -> dict[str, Any]:
     return {**sizes, "groups": given["groups"]}
 
 
+def phases_of(conv: fx.Node) -> dict[str, Any]:
+    """Return the options of a transposed convolution, as `QConv` and `QConv.transposed` have them.
+
+    Those of the first are "groups" and "dilation".
+    """
+    given: dict[str, Any] = {"stride": 1, "padding": 0, "output_padding": 0}
+    given |= {"groups": 1, "dilation": 1}
+    given |= named(conv, "input weight bias stride padding output_padding groups dilation")
+    down, across = per_axis(given["padding"])
+    sizes = {name: per_axis(given[name]) for name in ("stride", "output_padding", "dilation")}
+    return {**sizes, "padding": (down, down, across, across), "groups": given["groups"]}
+
+
+def filters_of(source: Any, held: Mapping[str, torch.Tensor], axis: int) -> CodedFilters:
+    """Return weights whose scales, where there are several, are along an axis; raises Uncoded."""
+    kind = kind_of(source)
+    if kind not in (DEQUANTIZE, OF_CHANNELS):
+        raise Uncoded("its weights are not quantized")
+    given = bound_of(source, CHANNEL_ORDER if kind == OF_CHANNELS else ORDER)
+    tensor = held.get(getattr(given["input"], "name", ""))
+    if tensor is None or str(tensor.dtype) not in ("torch.int8", "torch.uint8"):
+        raise Uncoded("its weights are no bytes, or may change from call to call")
+    if given.get("axis", axis) != axis:
+        raise Uncoded("its weights have scales along another axis than that of the filters")
+    scale, zero = (_numbers_of(given[name], held) for name in ("scale", "zero_point"))
+    zeros = zero.astype(np.int64)
+    same = zeros.size == 1 or not zeros.any()
+    return CodedFilters(
+        tensor.detach().contiguous().numpy(),
+        np.ascontiguousarray(scale, np.float32),
+        int(zeros.reshape(-1)[0]) if same else zeros,
+    )
+
+
+def _numbers_of(value: Any, held: Mapping[str, torch.Tensor]) -> np.ndarray:
+    if not isinstance(value, fx.Node):
+        return np.asarray(value, np.float64).reshape(-1)
+    tensor = held.get(value.name)
+    if tensor is None:
+        raise Uncoded("its scales may change from call to call")
+    numbers: np.ndarray = tensor.detach().double().numpy().reshape(-1)
+    return numbers
+
+
+def of_transposed(given: CodedFilters, groups: int) -> CodedFilters:
+    """Return weights of a transposed convolution as an ordinary one has them; raises Uncoded."""
+    scale = np.tile(given.scale, groups) if given.scale.size > 1 else given.scale
+    zero = given.zero if isinstance(given.zero, int) else np.tile(given.zero, groups)
+    signed = QuantizedFilters.of(ordinary(given.weight, groups), zero, None)
+    if signed.zero is not None:
+        raise Uncoded("its weights have zero points other than 0")
+    return CodedFilters(signed.weight, scale, 0)
+
+
 def largest_of(node: fx.Node) -> MaxPool:
     """Return the operator of a maximum of windows; raises Uncoded."""
-    order = "input kernel stride padding dilation ceil_mode".split()
     given: dict[str, Any] = {"stride": (), "padding": 0, "dilation": 1, "ceil_mode": False}
-    given |= {**dict(zip(order, node.args)), **node.kwargs}
+    given |= named(node, "input kernel stride padding dilation ceil_mode")
     if given["ceil_mode"]:
         raise Uncoded("its last windows reach beyond the padding")
     kernel = per_axis(given["kernel"])
     down, across = per_axis(given["padding"])
     stride = per_axis(given["stride"]) if given["stride"] else kernel
     return MaxPool(kernel, stride, (down, down, across, across), per_axis(given["dilation"]))
+
+
+def _enlarged_of(node: fx.Node) -> Enlarge:
+    """The operator of an enlargement to the nearest pixels, by factors or to a size."""
+    is_listed = node.target is aten.upsample_nearest2d.vec
+    order = "scale_factors" if is_listed else "scales_h scales_w"
+    given = named(node, f"input output_size {order}")
+    factors = given.get("scale_factors") or [given.get("scales_h"), given.get("scales_w")]
+    if factors == [None, None]:
+        return Enlarge(size=per_axis(given["output_size"]))
+    if len(factors) != 2 or any(factor != int(factor) or factor < 1 for factor in factors):
+        raise Uncoded("it enlarges by factors that are not whole")
+    return Enlarge(tuple(map(int, factors)))
+
+
+def _spread_of(node: fx.Node) -> Spread:
+    """The operator of channels spread over blocks of pixels."""
+    return Spread(per_axis(node.args[1]))
 
 
 def _mean_of_map(node: fx.Node) -> dict[str, Any]:
@@ -172,10 +256,9 @@ def _mean_of_map(node: fx.Node) -> dict[str, Any]:
 
 def _mean_of_windows(node: fx.Node) -> dict[str, Any]:
     """The window of a mean."""
-    order = "input kernel stride padding ceil_mode count_include_pad divisor_override".split()
     given: dict[str, Any] = {"stride": (), "padding": 0, "ceil_mode": False}
     given |= {"count_include_pad": True, "divisor_override": None}
-    given |= {**dict(zip(order, node.args)), **node.kwargs}
+    given |= named(node, "input kernel stride padding ceil_mode count_include_pad divisor_override")
     if given["ceil_mode"] or given["divisor_override"]:
         raise Uncoded("its last windows are others")
     kernel = per_axis(given["kernel"])
@@ -188,6 +271,14 @@ def _mean_of_windows(node: fx.Node) -> dict[str, Any]:
     }
 
 
+# What chooses some codes of others.
+CHOOSING: dict[Any, Callable[[fx.Node], Operator]] = {
+    aten.max_pool2d.default: largest_of,
+    aten.upsample_nearest2d.vec: _enlarged_of,
+    aten.upsample_nearest2d.default: _enlarged_of,
+    aten.pixel_shuffle.default: _spread_of,
+}
+TRANSPOSED = aten.conv_transpose2d.input
 CONVOLUTIONS = (aten.conv2d.default, aten.conv2d.padding)
 PRODUCTS = (aten.linear.default,)
 MEANS: dict[Any, Callable[[fx.Node], dict[str, Any]]] = {

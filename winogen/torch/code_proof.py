@@ -8,7 +8,7 @@ by the tolerance besides, as a share of the largest sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from winogen.graph import Graph, Node, whole
 from winogen.graph.code_segment import CodeSegment
 from winogen.graph.code_tiles import steps_allowed
-from winogen.graph.ops import QConv, Recast, ScaleSums
+from winogen.graph.ops import QConv, Recast
 from winogen.torch.code_module import CodeModule, as_maps
 
 # The share of codes that may be off by a step where a step of the sums is a small part of one, and
@@ -54,12 +54,9 @@ def _computed(
     """
     names = {inside: name for name, inside in module.part.inner.items()}
     threads = module.threads or torch.get_num_threads()
-    for nodes in _alone(module.part.graph):
-        reads = list(dict.fromkeys(nodes[0].reads))
-        known = [values.get(names.get(name, "")) for name in (*reads, nodes[-1].output)]
-        if any(one is None for one in known):
-            continue
-        *given, wanted = [_array(one) for one in known if one is not None]
+    known = {inside: values[name] for inside, name in names.items() if name in values}
+    for reads, nodes in _layers(module.part.graph, known):
+        *given, wanted = [_array(known[name]) for name in (*reads, nodes[-1].output)]
         segment = CodeSegment(Graph(reads, nodes, nodes[-1].outputs))
         (made,) = segment(given, threads)
         op, maps = nodes[0].op, [x.transpose(0, 3, 1, 2) for x in given]
@@ -70,20 +67,26 @@ def _computed(
         yield names[nodes[-1].output], (made, wanted, nodes[0], most)
 
 
-def _alone(graph: Graph) -> list[list[Node]]:
-    """Operators, each alone; sums with what scales them."""
-    makers, found = graph.makers, []
+def _layers(graph: Graph, known: Collection[str]) -> Iterator[tuple[list[str], list[Node]]]:
+    """Operators, each with those before it that make what is no value of the model.
+
+    What they read from outside is ``known``, and so is what they make.
+    """
+    before: dict[str, dict[str, Node]] = {}  # by what they make, of values that are not
     for node in graph.nodes:
-        if isinstance(node.op, Recast) or _is_sums(node):
+        if isinstance(node.op, Recast):
             continue
-        before = makers.get(node.inputs[0])
-        is_scale = isinstance(node.op, ScaleSums) and before is not None
-        found.append([before, node] if is_scale and before else [node])
-    return found
-
-
-def _is_sums(node: Node) -> bool:
-    return isinstance(node.op, QConv) and node.op.y_scale is None
+        nodes: dict[str, Node] = {}
+        for name in node.reads:
+            nodes |= before.get(name, {})
+        nodes[node.output] = node
+        if node.output not in known:
+            before[node.output] = nodes
+            continue
+        every = dict.fromkeys(name for one in nodes.values() for name in one.reads)
+        reads = [name for name in every if name not in nodes]
+        if all(name in known for name in reads):
+            yield reads, list(nodes.values())
 
 
 def _array(tensor: Tensor) -> np.ndarray:

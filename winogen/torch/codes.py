@@ -10,10 +10,10 @@ differ by one step from the float graph's, near halves. Codes of uint8 have 128 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,31 +22,32 @@ from torch import fx
 from winogen.conv.quantization import QuantizedFilters
 from winogen.errors import WinogenError
 from winogen.graph import Node, QConv
-from winogen.graph.ops import Lookup, QAdd, QGlobalMean, QMean, ScaleSums, Shape
+from winogen.graph.ops import Concat, Lookup, QAdd, QGlobalMean, QMean, ScaleSums, Shape
 from winogen.graph.ops.quantized import HIGHEST, LOWEST, After
 from winogen.torch.calls import Untranslated
 from winogen.torch.code_nodes import (
     ACTIVATIONS,
-    CHANNEL_ORDER,
+    CHOOSING,
     CONVOLUTIONS,
     DEQUANTIZE,
-    LARGEST,
+    JOINS,
     MEANS,
-    OF_CHANNELS,
-    ORDER,
     PRODUCTS,
     QUANTIZE,
     RENAMING,
     SUMS,
+    TRANSPOSED,
     Meaning,
     Uncoded,
     as_map,
-    bound_of,
     cut_of,
+    filters_of,
     is_same,
     kind_of,
-    largest_of,
     meaning_of,
+    named,
+    of_transposed,
+    phases_of,
     shape_of,
     window_of,
 )
@@ -54,14 +55,6 @@ from winogen.torch.translate import label as label_of
 
 # Why a tensor stays torch's: arguments that are given in another way are a doubt, too.
 _DOUBTS = (Uncoded, Untranslated, WinogenError, IndexError, KeyError, TypeError, ValueError)
-
-
-class CodedFilters(NamedTuple):
-    """Weights as codes: (M, C/groups, KH, KW) or (M, C), their scales and zero points."""
-
-    weight: np.ndarray
-    scale: np.ndarray
-    zero: np.ndarray | int
 
 
 @dataclass
@@ -73,6 +66,8 @@ class Coded:
     dtypes: dict[str, str] = field(default_factory=dict)  # of values of codes, in torch
     ranks: dict[str, int] = field(default_factory=dict)  # axes of the tensors, of all values
     refusals: dict[str, str] = field(default_factory=dict)  # of layers that stay, by their nodes
+    # Of what joins maps, by its value: what becomes of the codes of parts, by their places.
+    tables: dict[str, dict[int, Lookup]] = field(default_factory=dict)
 
 
 def is_coded(graph: fx.Graph) -> bool:
@@ -185,9 +180,12 @@ class _CodeReader:
             source = source.args[0]
         if not isinstance(source, fx.Node):
             raise Uncoded("it is no tensor")
-        if source.target in CONVOLUTIONS or source.target in PRODUCTS:
+        if source.target in (*CONVOLUTIONS, *PRODUCTS):
             self._only(source, inner)
             return inner, [self._convolution(node, source, meaning, ends)]
+        if source.target is TRANSPOSED:
+            self._only(source, inner)
+            return inner, self._transposed(node, source, meaning, ends)
         after = meaning.after.cut(*ends)
         if source.target in SUMS:
             return self._total(node, source, inner, meaning, ends)
@@ -198,15 +196,20 @@ class _CodeReader:
             mean = QGlobalMean(here.codes, after)
             op = QMean(here.codes, after, **window) if window else mean
             return inner, [Node(op, (x,), (node.name,), label_of(source))]
-        if source.target is LARGEST:
+        if source.target is JOINS:
             self._only(source, inner)
-            x, here, _ = self._read(source.args[0])
-            pool = largest_of(source)
-            pooled = node.name if is_same(here, after) else f"{node.name}.pooled"
-            nodes = [Node(pool, (x,), (pooled,), label_of(source))]
-            if pooled != node.name:
+            return inner, [self._joined(node, source, after)]
+        if source.target in CHOOSING:
+            self._only(source, inner)
+            x, here, shape = self._read(source.args[0])
+            choice = CHOOSING[source.target](source)
+            if choice.output([shape]) != as_map(shape_of(source)):
+                raise Uncoded("its output has another shape")
+            chosen = node.name if is_same(here, after) else f"{node.name}.chosen"
+            nodes = [Node(choice, (x,), (chosen,), label_of(source))]
+            if chosen != node.name:
                 recoding = Lookup.recoding(here.codes, after)
-                nodes.append(Node(recoding, (pooled,), (node.name,), label_of(source)))
+                nodes.append(Node(recoding, (chosen,), (node.name,), label_of(source)))
             return inner, nodes
         return self._renamed(node, source, inner, after)
 
@@ -254,6 +257,33 @@ class _CodeReader:
         op = QAdd(here.codes, there.codes, after)
         return inner, [Node(op, (x, z), (node.name,), label_of(source))]
 
+    def _joined(self, node: fx.Node, source: fx.Node, after: After) -> Node:
+        """Maps one behind the other along the channels."""
+        given = {"dim": 0, **named(source, "tensors dim")}
+        if given["dim"] not in (1, 1 - len(shape_of(node))):
+            raise Uncoded("it joins along another axis than that of channels")
+        parts = [self._read(one) for one in given["tensors"]]
+        self.found.tables[node.name] = {
+            place: Lookup.recoding(here.codes, after)
+            for place, (_, here, _) in enumerate(parts)
+            if not is_same(here, after)
+        }
+        return Node(Concat(), tuple(x for x, *_ in parts), (node.name,), label_of(source))
+
+    def _transposed(
+        self, node: fx.Node, conv: fx.Node, meaning: Meaning, ends: tuple[float, float]
+    ) -> list[Node]:
+        """A transposed convolution: one of all phases, whose channels are spread over pixels."""
+        made, options = self._convolution(node, conv, meaning, ends), phases_of(conv)
+        sizes = (options[name] for name in ("stride", "padding", "output_padding"))
+        assert isinstance(made.op, QConv)
+        op, spread = made.op.transposed(*sizes)
+        if spread is None:
+            return [replace(made, op=op)]
+        phases = (f"{node.name}.phases",)
+        spreading = Node(spread, phases, made.outputs, made.label)
+        return [replace(made, op=op, outputs=phases), spreading]
+
     def _convolution(
         self,
         node: fx.Node,
@@ -291,14 +321,17 @@ class _CodeReader:
     def _sums(self, conv: fx.Node) -> tuple[QConv, str, np.ndarray | None, np.ndarray]:
         """A convolution without its bias, what it reads, that, and what a step of a sum is."""
         x, here, shape = self._read(conv.args[0], conv.target in PRODUCTS)
-        filters = self._filters(conv.args[1])
         options: dict[str, Any] = {}
+        filters = filters_of(conv.args[1], self.held, int(conv.target is TRANSPOSED))
+        if conv.target is TRANSPOSED:
+            options = {name: phases_of(conv)[name] for name in ("groups", "dilation")}
+            filters = of_transposed(filters, options["groups"])
         weight = filters.weight
         if conv.target in PRODUCTS:
             if weight.ndim != 2 or weight.shape[1] != prod(shape[1:]):
                 raise Uncoded("it multiplies along an axis of several")
             weight = np.ascontiguousarray(weight).reshape(len(weight), *shape[1:])
-        else:
+        elif conv.target in CONVOLUTIONS:
             options = window_of(conv, weight)
         bias = self._constant(conv.args[2]) if len(conv.args) > 2 and conv.args[2] else None
         x_scale = np.asarray(here.codes.scale, np.float32)
@@ -339,32 +372,3 @@ class _CodeReader:
             raise Uncoded("its numbers may change from call to call")
         array: np.ndarray = tensor.detach().numpy()
         return array
-
-    def _filters(self, source: Any) -> CodedFilters:
-        kind = kind_of(source)
-        if kind not in (DEQUANTIZE, OF_CHANNELS):
-            raise Uncoded("its weights are not quantized")
-        order = CHANNEL_ORDER if kind == OF_CHANNELS else ORDER
-        given = bound_of(source, order)
-        tensor = self.held.get(getattr(given["input"], "name", ""))
-        if tensor is None or str(tensor.dtype) not in ("torch.int8", "torch.uint8"):
-            raise Uncoded("its weights are no bytes, or may change from call to call")
-        if given.get("axis", 0) != 0:
-            raise Uncoded("its weights have scales along another axis than that of the filters")
-        scale, zero = (self._numbers_of(given[name]) for name in ("scale", "zero_point"))
-        zeros = zero.astype(np.int64)
-        same = zeros.size == 1 or not zeros.any()
-        return CodedFilters(
-            tensor.detach().contiguous().numpy(),
-            np.ascontiguousarray(scale, np.float32),
-            int(zeros.reshape(-1)[0]) if same else zeros,
-        )
-
-    def _numbers_of(self, value: Any) -> np.ndarray:
-        if not isinstance(value, fx.Node):
-            return np.asarray(value, np.float64).reshape(-1)
-        tensor = self.held.get(value.name)
-        if tensor is None:
-            raise Uncoded("its scales may change from call to call")
-        numbers: np.ndarray = tensor.detach().double().numpy().reshape(-1)
-        return numbers

@@ -4,6 +4,7 @@ To add one, write its class into one of the files here and name it below.
 """
 
 from winogen.graph.ops.base import ActivationSpec, Operator, Shape, Sizes, Window
+from winogen.graph.ops.chosen import Enlarge, Nearest
 from winogen.graph.ops.code_ends import Dequantize, Quantize, Recast, ScaleSums
 from winogen.graph.ops.convolutions import Conv, ConvTranspose, Joined, Scaled
 from winogen.graph.ops.moves import Concat, History, Pad, Relayout, Repeat, Shuffle, Slice, Spread
@@ -15,7 +16,6 @@ from winogen.graph.ops.pools import AveragePool, GlobalAverage, MaxPool
 from winogen.graph.ops.quantized import (
     Codes,
     Lookup,
-    Nearest,
     QAdd,
     QConv,
     QGlobalMean,
@@ -33,6 +33,7 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "Dequantize",
+    "Enlarge",
     "GlobalAverage",
     "GroupNorm",
     "History",

@@ -375,22 +375,3 @@ class Lookup(OfCodes):
         (x,) = arrays
         channels = np.arange(x.shape[1]).reshape(-1, 1, 1) % len(self.table)
         return self.table[channels, x.view(np.uint8)]
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest(OfCodes):
-    """Pixels chosen: for each row and column of the output that of the input."""
-
-    kinds = ("nearest",)
-
-    down: np.ndarray  # int32: the row of the input of each of the output
-    across: np.ndarray  # and the column
-
-    def shape(self, shape: Shape) -> Shape:
-        return (*shape[:2], len(self.down), len(self.across))
-
-    def codes(self, *given: Any) -> Any:
-        return given[0]
-
-    def computed(self, *arrays: np.ndarray) -> np.ndarray:
-        return arrays[0][:, :, self.down[:, None], self.across]
