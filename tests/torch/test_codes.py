@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from quantizing import Basic, MobileNetV2, ResNet18, UNet, aten, qd, quantized, scaled
+from quantizing import KEEPS, Basic, MobileNetV2, ResNet18, UNet, aten, qd, quantized, scaled
 from torch import nn
 
 from winogen.graph import code_tiles
@@ -15,10 +15,12 @@ from winogen.graph.ops import (
     Concat,
     Enlarge,
     Lookup,
+    MaxPool,
     QAdd,
     QConv,
     QGlobalMean,
     QMean,
+    Recast,
     ScaleSums,
     Spread,
 )
@@ -320,6 +322,28 @@ def test_channels_as_pixels(x):
     net = nn.Sequential(nn.Conv2d(8, 12, 3), nn.PixelShuffle(2), nn.ReLU(), nn.Conv2d(3, 8, 3))
     found = agree(quantized(scaled(net), x), x)
     assert found.count(Spread) == 1 and found.count(QConv) == 2
+
+
+def test_numbers_that_are_chosen_before_they_are_quantized(x):
+    """As PyTorch's quantizers leave a pool behind a layer, and more."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.last = nn.Conv2d(8, 6, 3), nn.Conv2d(3, 8, 3)
+
+        def forward(self, x):
+            y = nn.functional.max_pool2d(torch.relu(self.one(x)), 2, 2, 1)
+            y = nn.functional.interpolate(torch.cat([y, y], 1), scale_factor=2)
+            return self.last(torch.relu(nn.functional.pixel_shuffle(y, 2)))
+
+    model = quantized(scaled(Net()), x)
+    for node in [node for node in model.graph.nodes if node.target in KEEPS]:
+        node.replace_input_with(node.args[0], node.args[0].args[0].args[0])
+    model.graph.eliminate_dead_code()
+    model.recompile()
+    kinds = [one for one in agree(model, x) if one not in (Recast, Lookup)]
+    assert kinds == [QConv, MaxPool, Concat, Enlarge, Spread, QConv, ScaleSums]
 
 
 def _wrong_table(monkeypatch):

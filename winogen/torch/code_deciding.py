@@ -23,7 +23,7 @@ from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
 from winogen.toolchain import host_target
 from winogen.torch.code_module import CodeModule, CodePart
-from winogen.torch.codes import held_by
+from winogen.torch.code_nodes import held_by
 from winogen.torch.deciding import in_turns
 from winogen.torch.reading import Reading
 from winogen.torch.report import USUAL, Row

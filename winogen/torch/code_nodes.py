@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +72,34 @@ def bound_of(node: fx.Node, order: str) -> dict[str, Any]:
     if given.get("out_dtype") not in (None, torch.float32):
         raise Uncoded(f"its numbers are {given['out_dtype']}")
     return given
+
+
+def folded(node: fx.Node, held: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """Return the tensor that a quantizer's node makes of ``held`` ones; None for any other node."""
+    if not kind_of(node) or any(one.name not in held for one in node.all_input_nodes):
+        return None
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: held[one.name])
+    with torch.no_grad():
+        target: Any = node.target
+        made: torch.Tensor = target(*args, **kwargs)
+    return made
+
+
+def attributes(module: fx.GraphModule) -> dict[str, torch.Tensor]:
+    """Return the tensors of a trace's attributes, by the names of nodes."""
+    nodes = [node for node in module.graph.nodes if node.op == "get_attr"]
+    values = {node.name: attrgetter(str(node.target))(module) for node in nodes}
+    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+
+
+def held_by(module: fx.GraphModule) -> dict[str, torch.Tensor]:
+    """Return the tensors of attributes, and what quantizers' nodes make of these."""
+    held = attributes(module)
+    for node in module.graph.nodes:
+        made = folded(node, held)
+        if made is not None:
+            held[node.name] = made
+    return held
 
 
 def meaning_of(node: fx.Node, held: Mapping[str, torch.Tensor]) -> Meaning:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,16 @@ from torch import fx
 from winogen.conv.quantization import QuantizedFilters
 from winogen.errors import WinogenError
 from winogen.graph import Node, QConv
-from winogen.graph.ops import Concat, Lookup, QAdd, QGlobalMean, QMean, ScaleSums, Shape
+from winogen.graph.ops import (
+    Concat,
+    Lookup,
+    Operator,
+    QAdd,
+    QGlobalMean,
+    QMean,
+    ScaleSums,
+    Shape,
+)
 from winogen.graph.ops.quantized import HIGHEST, LOWEST, After
 from winogen.torch.calls import Untranslated
 from winogen.torch.code_nodes import (
@@ -86,34 +94,6 @@ def coded(
     return _CodeReader(exclude, held).read(module.graph)
 
 
-def folded(node: fx.Node, held: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
-    """Return the tensor that a quantizer's node makes of ``held`` ones; None for any other node."""
-    if not kind_of(node) or any(one.name not in held for one in node.all_input_nodes):
-        return None
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: held[one.name])
-    with torch.no_grad():
-        target: Any = node.target
-        made: torch.Tensor = target(*args, **kwargs)
-    return made
-
-
-def attributes(module: fx.GraphModule) -> dict[str, torch.Tensor]:
-    """Return the tensors of a trace's attributes, by the names of nodes."""
-    nodes = [node for node in module.graph.nodes if node.op == "get_attr"]
-    values = {node.name: attrgetter(str(node.target))(module) for node in nodes}
-    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
-
-
-def held_by(module: fx.GraphModule) -> dict[str, torch.Tensor]:
-    """Return the tensors of attributes, and what quantizers' nodes make of these."""
-    held = attributes(module)
-    for node in module.graph.nodes:
-        made = folded(node, held)
-        if made is not None:
-            held[node.name] = made
-    return held
-
-
 class _CodeReader:
     """All that is found while a trace is read, its quantized tensors in their order."""
 
@@ -174,48 +154,77 @@ class _CodeReader:
     def _maker(self, node: fx.Node, meaning: Meaning) -> tuple[list[fx.Node], list[Node]]:
         """The nodes of torch's that are not needed any more, and the operators in their place."""
         source, inner, ends = node.args[0], list[fx.Node](), (-np.inf, np.inf)
-        while isinstance(source, fx.Node) and (cut := cut_of(source)) is not None:
+        choices: list[fx.Node] = []  # of numbers that nobody quantizes before: codes do as well
+        while isinstance(source, fx.Node):
+            cut = cut_of(source)
+            if cut is not None:
+                ends = max(ends[0], cut[0]), min(ends[1], max(cut[1], ends[0]))
+            elif source.target in CHOOSING and kind_of(source.args[0]) != DEQUANTIZE:
+                choices.insert(0, source)
+            else:
+                break
             self._only(source, inner)
-            ends = max(ends[0], cut[0]), min(ends[1], max(cut[1], ends[0]))
             source = source.args[0]
         if not isinstance(source, fx.Node):
             raise Uncoded("it is no tensor")
-        if source.target in (*CONVOLUTIONS, *PRODUCTS):
-            self._only(source, inner)
-            return inner, [self._convolution(node, source, meaning, ends)]
-        if source.target is TRANSPOSED:
-            self._only(source, inner)
-            return inner, self._transposed(node, source, meaning, ends)
+        if not choices:
+            return inner, self._made(node, source, inner, meaning, ends)
+        if source.target in RENAMING or kind_of(source):
+            raise Uncoded("it chooses among numbers of other codes")
+        nodes, name = self._made(node, source, inner, meaning, ends), f"{node.name}.made"
+        nodes[-1] = replace(nodes[-1], outputs=(name,))
+        self.found.tables[name] = self.found.tables.pop(node.name, {})
+        for number, choice in enumerate(choices, 1):
+            op, reads = self._choice(choice), nodes[-1].outputs
+            made = node.name if number == len(choices) else f"{name}{number}"
+            nodes.append(Node(op, reads, (made,), label_of(choice)))
+        return inner, nodes
+
+    def _choice(self, source: fx.Node) -> Operator:
+        op = CHOOSING[source.target](source)
+        if op.output([as_map(shape_of(source.args[0]))]) != as_map(shape_of(source)):
+            raise Uncoded("its output has another shape")
+        return op
+
+    def _made(
+        self,
+        node: fx.Node,
+        source: fx.Node,
+        inner: list[fx.Node],
+        meaning: Meaning,
+        ends: tuple[float, float],
+    ) -> list[Node]:
+        """The operators that make codes of what one of torch's makes of others."""
         after = meaning.after.cut(*ends)
+        if source.target in RENAMING or kind_of(source):
+            return self._renamed(node, source, inner, after)
+        self._only(source, inner)
+        if source.target in (*CONVOLUTIONS, *PRODUCTS):
+            return [self._convolution(node, source, meaning, ends)]
+        if source.target is TRANSPOSED:
+            return self._transposed(node, source, meaning, ends)
         if source.target in SUMS:
-            return self._total(node, source, inner, meaning, ends)
+            return [self._total(node, source, inner, meaning, ends)]
+        if source.target is JOINS:
+            return [self._joined(node, source, after)]
+        x, here, _ = self._read(source.args[0])
         if source.target in MEANS:
-            self._only(source, inner)
-            x, here, _ = self._read(source.args[0])
             window = MEANS[source.target](source)
             mean = QGlobalMean(here.codes, after)
             op = QMean(here.codes, after, **window) if window else mean
-            return inner, [Node(op, (x,), (node.name,), label_of(source))]
-        if source.target is JOINS:
-            self._only(source, inner)
-            return inner, [self._joined(node, source, after)]
-        if source.target in CHOOSING:
-            self._only(source, inner)
-            x, here, shape = self._read(source.args[0])
-            choice = CHOOSING[source.target](source)
-            if choice.output([shape]) != as_map(shape_of(source)):
-                raise Uncoded("its output has another shape")
-            chosen = node.name if is_same(here, after) else f"{node.name}.chosen"
-            nodes = [Node(choice, (x,), (chosen,), label_of(source))]
-            if chosen != node.name:
-                recoding = Lookup.recoding(here.codes, after)
-                nodes.append(Node(recoding, (chosen,), (node.name,), label_of(source)))
-            return inner, nodes
-        return self._renamed(node, source, inner, after)
+            return [Node(op, (x,), (node.name,), label_of(source))]
+        if source.target not in CHOOSING:
+            raise Uncoded("it computes with numbers that are no codes")
+        chosen = node.name if is_same(here, after) else f"{node.name}.chosen"
+        nodes = [Node(self._choice(source), (x,), (chosen,), label_of(source))]
+        if chosen != node.name:
+            recoding = Lookup.recoding(here.codes, after)
+            nodes.append(Node(recoding, (chosen,), (node.name,), label_of(source)))
+        return nodes
 
     def _renamed(
         self, node: fx.Node, source: fx.Node, inner: list[fx.Node], after: After
-    ) -> tuple[list[fx.Node], list[Node]]:
+    ) -> list[Node]:
         """Codes of other codes, of a tensor of the same numbers in other axes or not."""
         while source.target in RENAMING:
             self._only(source, inner)
@@ -228,10 +237,10 @@ class _CodeReader:
             raise Uncoded("its numbers are in other axes")
         if is_same(here, after):
             self.maps[node] = x, shape
-            return inner, []
+            return []
         if shape != as_map(wanted):
             raise Uncoded("other codes of other axes")
-        return inner, [Node(Lookup.recoding(here.codes, after), (x,), (node.name,), label_of(node))]
+        return [Node(Lookup.recoding(here.codes, after), (x,), (node.name,), label_of(node))]
 
     def _total(
         self,
@@ -240,22 +249,21 @@ class _CodeReader:
         inner: list[fx.Node],
         meaning: Meaning,
         ends: tuple[float, float],
-    ) -> tuple[list[fx.Node], list[Node]]:
+    ) -> Node:
         """A sum of two tensors of codes, or of one and a convolution, which takes it in."""
-        self._only(source, inner)
         if source.kwargs.get("alpha", 1) != 1 or len(source.args) != 2:
             raise Uncoded("it scales what it adds")
         one, other = source.args
         for conv, rest in ((one, other), (other, one)):
             if isinstance(conv, fx.Node) and conv.target in CONVOLUTIONS:
                 self._only(conv, inner)
-                return inner, [self._convolution(node, conv, meaning, ends, rest)]
+                return self._convolution(node, conv, meaning, ends, rest)
         (x, here, shape), (z, there, more) = self._read(one), self._read(other)
         if shape != more:
             raise Uncoded("one of them is repeated")
         after = meaning.after.cut(*ends)
         op = QAdd(here.codes, there.codes, after)
-        return inner, [Node(op, (x, z), (node.name,), label_of(source))]
+        return Node(op, (x, z), (node.name,), label_of(source))
 
     def _joined(self, node: fx.Node, source: fx.Node, after: After) -> Node:
         """Maps one behind the other along the channels."""

@@ -23,7 +23,8 @@ from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, rows, views
 from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
 from winogen.torch.code_module import collected
-from winogen.torch.codes import Coded, attributes, coded, folded, held_by, is_coded
+from winogen.torch.code_nodes import attributes, folded, held_by
+from winogen.torch.codes import Coded, coded, is_coded
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
