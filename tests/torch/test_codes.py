@@ -113,6 +113,28 @@ def test_layers_in_tiles_where_a_tolerance_allows_it(tolerance, x, monkeypatch):
     assert len(whys) == 2 and all("steps off, allowed" in why for why in whys)
 
 
+def test_a_map_joins_the_sums_of_tiles(x):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 12, 3, padding=1)
+
+        def forward(self, x):
+            x = torch.relu(self.first(x))
+            return nn.functional.avg_pool2d(torch.relu(x + self.second(x)), 2)
+
+    trace = trace_of(quantized(scaled(Net()), x, fuses=True), x)
+    with every_layer():
+        reading = in_tiles(read(trace.module), 0.05)
+    values, added = proving.recorded(trace.module, (x,)), []
+    for module in modules_of(build(reading, reading.graph, (), tolerance=0.05)):
+        assert code_proof.disagreements(module, values) == {}
+        shapes = [tuple(values[name].shape) for name in module.part.graph.inputs]
+        makers = module.segment.graph.makers
+        added += [makers[name].op.z is not None for name in module.segment.bound(shapes, 1).near]
+    assert sorted(added) == [False, True]
+
+
 def test_relu6_where_codes_go_beyond_it(x):
     """The kernel then cuts numbers off, since saturation does not."""
     model = quantized(nn.Sequential(nn.Conv2d(8, 12, 3), nn.ReLU6(), nn.AvgPool2d(2)), x)
