@@ -10,7 +10,7 @@ import pytest
 from winogen import QConv2d
 from winogen.conv.tolerance import MARGIN
 from winogen.errors import InvalidValue
-from winogen.graph import Activation, Graph, MaxPool, Node, QConv, code_choice
+from winogen.graph import Activation, Graph, MaxPool, Node, QConv, code_choice, code_tiles
 from winogen.graph.code_segment import CodeSegment
 from winogen.graph.ops import Codes, Lookup, QAdd, QGlobalMean, QMean, Recast, ScaleSums, Spread
 from winogen.graph.ops.quantized import After
@@ -202,6 +202,19 @@ def test_the_fastest_way_is_taken(monkeypatch):
     assert code_choice.fastest([(op, shape)], 0.05) == found and len(asked) == 1
     times(monkeypatch, 1.0, 2.0)
     assert code_choice.fastest([(op, (1, 64, 41, 40))], 0.05) == {}
+
+
+def test_layers_that_stay_exact_keep_none_of_the_same_sizes_out_of_tiles():
+    op, shape = SLOW
+    others = [replace(op, z=Z), replace(op, y_scale=None)]
+    with every_layer():
+        alone = code_choice.fastest([(op, shape)], 0.05)
+        assert alone and code_choice.fastest([(one, shape) for one in (*others, op)], 0.05) == alone
+
+
+def test_steps_are_allowed_for_taps_beyond_a_corner():
+    far = replace(conv(4, 3, 3), padding=(0,) * 4, dilation=(9, 1))
+    assert code_tiles.steps_allowed(far, codes(1, 3, 19, 3), 0.05) > 1.5
 
 
 def test_later_processes_know_what_was_measured(monkeypatch, tmp_path):

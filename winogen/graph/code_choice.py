@@ -101,7 +101,8 @@ def fastest(layers: Iterable[tuple[QConv, Shape]], tolerance: float) -> dict[str
     contests: dict[str, _Contest] = {}
     for op, (_, *image) in layers:
         layer = layer_of(op, (1, *image))
-        if layer not in contests:
+        # Of layers of the same sizes those that add a map, or make sums, stay exact.
+        if layer not in contests or len(contests[layer].ways) == 1:
             contests[layer] = _contest(layer, op, (1, *image), tolerance)
     some = [contest for contest in contests.values() if len(contest.ways) > 1]
     if not is_every_layer():

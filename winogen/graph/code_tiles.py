@@ -28,7 +28,7 @@ from winogen.records import CODE_TYPE, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_SAMPLE = 16  # rows and columns of an image whose exact sums are looked at
+_SAMPLE = 16  # rows and columns of a corner, and more where taps reach further
 
 
 def are_possible(op: QConv, problem: Problem) -> bool:
@@ -68,7 +68,9 @@ def steps_allowed(op: QConv, x: np.ndarray, tolerance: float) -> float:
     ``x``: what it reads, codes of int8 (N, C, H, W). A corner of the first image shows how large
     sums are.
     """
-    sums = replace(op, y_scale=None).computed(x[:1, :, :_SAMPLE, :_SAMPLE])
+    taps = zip(op.dilation, op.weight.shape[2:])
+    high, wide = (_SAMPLE + apart * (count - 1) for apart, count in taps)
+    sums = replace(op, y_scale=None).computed(x[:1, :, :high, :wide])
     largest = np.abs(sums * op.multiplier.reshape(-1, 1, 1)).max(initial=0)
     return 1 + MARGIN * tolerance * float(largest)
 
