@@ -206,10 +206,35 @@ def test_the_fastest_way_is_taken(monkeypatch):
 
 def test_layers_that_stay_exact_keep_none_of_the_same_sizes_out_of_tiles():
     op, shape = SLOW
-    others = [replace(op, z=Z), replace(op, y_scale=None)]
+    sums = replace(op, y_scale=None)
     with every_layer():
         alone = code_choice.fastest([(op, shape)], 0.05)
-        assert alone and code_choice.fastest([(one, shape) for one in (*others, op)], 0.05) == alone
+        assert alone and code_choice.fastest([(sums, shape), (op, shape)], 0.05) == alone
+
+
+def test_what_is_added_to_sums_takes_part_in_no_measurement(monkeypatch):
+    op, shape = SLOW
+    times(monkeypatch, 3.0, 2.0, 1.0)
+    found = code_choice.fastest([(replace(op, z=Z), shape)], 0.05)
+    assert found and found == code_choice.fastest([(op, shape)], 0.05)
+    contest = code_choice._contest("a layer", replace(op, z=Z), (1, *shape[1:]), 0.05)
+    assert len(contest.ways) > 2 and all(way.z is None for way in contest.ways)
+
+
+def test_tiles_take_half_of_what_is_left(monkeypatch):
+    """Kernels of what is exact have to be compiled, too."""
+    op, shape = SLOW
+    given = []
+
+    def compile_all(specs, step, others, limit):
+        given.append(limit.left())
+        return set()
+
+    monkeypatch.setattr(code_choice, "compile_all", compile_all)
+    asked = times(monkeypatch, 3.0, 2.0)
+    with limited(1000.0):
+        assert code_choice.fastest([(op, shape)], 0.05) == {}
+    assert 490 < given[0] <= 500 and not asked
 
 
 def test_steps_are_allowed_for_taps_beyond_a_corner():

@@ -126,6 +126,40 @@ def test_a_layer_that_differs_goes_back_alone(monkeypatch):
     assert guilty in made and any(node.op_type == "Codes" for node in result.model.graph.node)
 
 
+def enlarging(zero=0, axis=1, pool=True):
+    """A transposed layer of a quantized model, behind it a pool or nothing."""
+    maker = Maker(2, "pairs", floats=True)
+    x, y = maker.value(4, (5, 5)), maker.value(4, (10, 10))
+    maker.node("QuantizeLinear", ["x", *x.numbers[1:]], [x.name])
+    maker.arrays["w"] = np.arange(-32, 32, dtype=np.int8).reshape(4, 4, 2, 2)
+    maker.arrays["w.scale"] = np.linspace(0.1, 0.2, 4, dtype=np.float32)
+    maker.arrays["w.zero"] = np.full(4, zero, np.int8)
+    maker.node("DequantizeLinear", ["w", "w.scale", "w.zero"], ["weight"], axis=axis)
+    maker.node("DequantizeLinear", x.numbers, ["x.real"])
+    maker.node("ConvTranspose", ["x.real", "weight"], ["up"], strides=[2, 2], name="enlarges")
+    maker.node("QuantizeLinear", ["up", *y.numbers[1:]], [y.name])
+    if pool:
+        z = maker.value(4, (9, 9), y.scale, y.zero)
+        y = maker.between("MaxPool", [y], z, kernel_shape=[2, 2])
+    return maker._case(x, [y]).model
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"zero": 3}, "its weights have zero points other than 0"),
+        ({"axis": 0}, "its weights have scales along another axis than that of the filters"),
+        ({"pool": False}, "its weights are quantized, and it is in no run of codes"),
+    ],
+)
+def test_why_a_transposed_layer_stays(changed, said, tiles):
+    assert list(rewrite(enlarging(**changed)).refusals) == [f"enlarges: {said}"]
+
+
+def test_a_transposed_layer_has_its_name_in_a_report(tiles):
+    assert [row.layer for row in report(enlarging()).rows] == ["enlarges"]
+
+
 @pytest.fixture
 def tiles():
     """Every layer that can is in tiles."""

@@ -27,7 +27,7 @@ from winogen.graph.ops.quantized import HIGHEST, LOWEST
 from winogen.kernels.kind import Spec
 from winogen.progress import counting
 from winogen.tasks.duel import LAYER
-from winogen.tasks.limit import limit
+from winogen.tasks.limit import Limit, limit
 from winogen.tasks.turns import clock_of, take_turns
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target
@@ -101,7 +101,7 @@ def fastest(layers: Iterable[tuple[QConv, Shape]], tolerance: float) -> dict[str
     contests: dict[str, _Contest] = {}
     for op, (_, *image) in layers:
         layer = layer_of(op, (1, *image))
-        # Of layers of the same sizes those that add a map, or make sums, stay exact.
+        # Of layers of the same sizes those that make sums stay exact.
         if layer not in contests or len(contests[layer].ways) == 1:
             contests[layer] = _contest(layer, op, (1, *image), tolerance)
     some = [contest for contest in contests.values() if len(contest.ways) > 1]
@@ -117,8 +117,12 @@ def fastest(layers: Iterable[tuple[QConv, Shape]], tolerance: float) -> dict[str
 
 
 def _contest(layer: str, op: QConv, image: Shape, tolerance: float) -> _Contest:
-    """A layer, exact, and in all tiles that keep a tolerance, if they are predicted to gain."""
-    ways, problem, predicted = [replace(op, tiles=None)], code_calls.problem_of(op, image), [inf]
+    """A layer, exact, and in all tiles that keep a tolerance, if they are predicted to gain.
+
+    What it adds to the sums takes as long in all ways, and is left out.
+    """
+    op, problem, predicted = replace(op, z=None), code_calls.problem_of(op, image), [inf]
+    ways = [replace(op, tiles=None)]
     if code_tiles.are_possible(op, problem):
         predicted = [code_calls.offer_of(ways[0], image, 1).best.seconds]
         for kind in EVERY:
@@ -147,9 +151,11 @@ def _is_time(seconds: Any) -> bool:
 
 
 def _measure(contests: Sequence[_Contest]) -> None:
-    """Compile and measure, as far as the limit of seconds allows."""
+    """Compile and measure, in half of the seconds that are left: exact kernels take some, too."""
     if not contests:
         return
+    left = limit().left()
+    share = Limit(None if left == inf else left / 2)
     wanted = {contest.layer: contest.specs for contest in contests}
     specs = list(dict.fromkeys(spec for some in wanted.values() for spec in some))
     others: dict[str, Callable[[], object]] = {
@@ -157,13 +163,13 @@ def _measure(contests: Sequence[_Contest]) -> None:
         "segments": partial(runtime.library, host_target(), "float32"),
     }
     with counting("compiling kernels of tiles") as step:
-        ready = compile_all(specs, step, others, limit())
+        ready = compile_all(specs, step, others, share)
     watch = measured.watch()
     with counting("measuring tiles") as step:
         for number, contest in enumerate(contests):
             high, wide = contest.image[2:]
             step(number, len(contests), f"{contest.ways[0]}, {high}x{wide}")
-            if not limit().allows():
+            if not share.allows():
                 return
             if ready.issuperset(wanted[contest.layer]):
                 seconds = _seconds(contest)

@@ -1,8 +1,8 @@
 """Convolutions of codes by Winograd's algorithm, in tiles of 16 or 8 bits: near, and not exact.
 
-Kernels read codes as numbers of uint8 less their zero point, and write numbers of uint8. Everything
-that the result depends on is chosen for one image and one thread, so that a layer gives the same
-codes wherever it runs.
+Kernels read codes as numbers of uint8 less their zero point, and write numbers of uint8. A layer
+says which tiles it runs in, so that its codes depend on no sizes, threads or times; kernels of
+another instruction set add in another order, and a code may be a step off there.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ what it makes of others is an operator of a segment, all else an input.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from winogen.conv.quantization import RANGES
@@ -28,18 +28,21 @@ from winogen.onnx.sizes import STANDARD, Sizes
 class CodeValues:
     """Values of codes: those that each is made of, the type of all, and what is known of sizes.
 
-    ``transposed``: layers that are no operator of codes by themselves, by what they make.
+    ``transposed``: layers that are no operator of codes by themselves, by what they make,
+    with the names of their nodes.
+    ``refusals``: such layers that are none of codes at all, by their outputs, and why.
     """
 
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)  # as TensorProto counts them
     sizes: Mapping[str, Sizes] = field(default_factory=dict)
-    transposed: Mapping[str, QConv] = field(default_factory=dict)
+    transposed: Mapping[str, tuple[QConv, str]] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict)
 
     def but(self, names: Mapping[str, Any] | set[str]) -> CodeValues:
         """Return the same without values that are computed otherwise."""
         reads = {name: read for name, read in self.reads.items() if name not in names}
-        return CodeValues(reads, self.kinds, self.sizes, self.transposed)
+        return replace(self, reads=reads)
 
 
 class CodeRun(NamedTuple):
@@ -65,7 +68,7 @@ def coded(model: Model) -> CodeValues:
     names = [name for one in reads.items() for name in (one[0], *one[1])]
     kinds, layers = {name: reader.model.kind(name) for name in names}, reader.made.transposed_layers
     transposed = {name: layers[made] for name, made in reader.known.items() if made in layers}
-    return CodeValues(reads, kinds, model.sizes, transposed)
+    return CodeValues(reads, kinds, model.sizes, transposed, reader.made.refused_layers)
 
 
 class _Values(QuantizedReader):

@@ -11,6 +11,7 @@ import numpy as np
 
 from winogen.conv.phases import ordinary
 from winogen.conv.quantization import RANGES, QuantizedFilters
+from winogen.errors import WinogenError
 from winogen.graph import MaxPool, Node, QConv
 from winogen.graph.ops import (
     Codes,
@@ -48,7 +49,9 @@ class Nodes:
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self.codes: dict[str, Codes | None] = {}
-        self.transposed_layers: dict[str, QConv] = {}  # by the values that are made of them
+        # By the values that are made of them, with the names of their nodes.
+        self.transposed_layers: dict[str, tuple[QConv, str]] = {}
+        self.refused_layers: dict[str, str] = {}  # outputs of transposed ones, and why
         self._taken = model.names()
 
     def node(
@@ -95,6 +98,13 @@ class Nodes:
 
     def transposed(self, node: Any, reads: Sequence[Real], after: After) -> str:
         """A transposed convolution: one of all phases, whose channels are spread over pixels."""
+        try:
+            return self._transposed(node, reads, after)
+        except (Refused, WinogenError) as reason:
+            self.refused_layers[node.output[0]] = str(reason)
+            raise
+
+    def _transposed(self, node: Any, reads: Sequence[Real], after: After) -> str:
         model, values = self.model, self.model.attributes(node)
         maker = model.makers.get(node.input[1])
         if maker is None or maker.op_type != "DequantizeLinear":
@@ -137,7 +147,7 @@ class Nodes:
         made = self.node(label, op, (x,), output, checks=spread is None)
         if spread is not None:
             made = self.node(label, spread, (made,), output, checks=True)
-        self.transposed_layers[made] = op
+        self.transposed_layers[made] = op, node.name or output
         return made
 
     def product(self, node: Any, reads: Sequence[Real], after: After) -> str:

@@ -83,8 +83,8 @@ def _read(
     for place, node in enumerate(nodes):
         match = narrow.matches.get(node.output[0]) if node.output else None
         if match is None and node.output and node.output[0] in codes.reads:
-            op = codes.transposed.get(node.output[0]) or Opaque(node.op_type, node)
-            match = Match(op, codes.reads[node.output[0]])
+            op, named = codes.transposed.get(node.output[0]) or (Opaque(node.op_type, node), "")
+            match = Match(op, codes.reads[node.output[0]], label=named)
         if match is None and id(node) in narrow.taken:
             continue
         if match is None and patterns and forms:
@@ -99,7 +99,8 @@ def _read(
             why = "a function of the model, of another opset than its, which is not looked into"
             stays[node.output[0]] = Stays(node.name or node.output[0], why)
         elif node.op_type in _CONVOLUTIONS:
-            why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
+            known = narrow.refusals.get(node.output[0]) or codes.refusals.get(node.output[0])
+            why = known or _why(model, node, kind)
             stays[node.output[0]] = Stays(node.name or node.output[0], why)
     aliases = model.aliases
     needed = _needed(model, nodes, matches)
@@ -163,7 +164,10 @@ def _why(model: Model, node: Any, kind: int) -> str:
     for what, name in zip(("weights", "bias"), node.input[1:3]):
         if name in model.sparse:
             return f"its {what} are sparse"
-        array = model.constant(name)
+        array, maker = model.constant(name), model.makers.get(name)
+        codes = maker.input[0] if maker and maker.op_type == "DequantizeLinear" else ""
+        if model.constant(codes) is not None:
+            return f"its {what} are quantized, and it is in no run of codes"
         if array is None and name:
             return f"its {what} may change from call to call"
         if array is not None and model.onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != kind:
