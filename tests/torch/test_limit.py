@@ -91,7 +91,7 @@ def test_a_limited_model_is_the_unlimited_one(made, now, timed, monkeypatch):
 def test_without_time_for_float64_layers_are_computed_more_carefully(made, now, timed, monkeypatch):
     asked = []
 
-    def compiled(reading, decision, threads):
+    def compiled(reading, decision, *options):
         asked.append(decision.options["most_error"])
         raise BuildError("enough")
 
