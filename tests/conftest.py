@@ -15,6 +15,10 @@ from hypothesis import settings
 settings.register_profile("winogen", derandomize=True, deadline=None)
 settings.load_profile("winogen")
 
+# numpy's threads wait in a loop for each other: with those of another process that runs tests, a
+# product of matrices takes several times as long.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["WINOGEN_CALIBRATE"] = "0"
 os.environ["WINOGEN_WISDOM"] = "0"
 

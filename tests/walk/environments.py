@@ -48,7 +48,8 @@ class Environment:
 
     def variables(self, home: Path, **more: str) -> dict[str, str]:
         """Return what the environment of a new login would be; nothing of the tests' own."""
-        names = [name for name in os.environ if name.startswith("PIP_") or name == "WINOGEN_ISA"]
+        own = "WINOGEN_ISA", "OPENBLAS_NUM_THREADS"  # and what walks side by side need
+        names = [name for name in os.environ if name.startswith("PIP_") or name in own]
         kept = {name: os.environ[name] for name in names}
         folders = [str(self.python.parent), "/usr/local/bin", "/usr/bin", "/bin"]
         if not self.user:  # the compilers that remember what they made

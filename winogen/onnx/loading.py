@@ -163,12 +163,15 @@ def new_session(
     threads: int = 0,
     profile: str = "",
     saturates: bool = False,
+    spins: bool = False,
 ) -> Any:
     """Return a session of onnxruntime's on the CPU; raises what it raises.
 
     ``profile``: how the file begins into which it writes how long its nodes take. ``saturates``:
     leave sums of products of bytes to the fastest instructions of CPUs without VNNI, as
-    onnxruntime does where nobody asks; they add in 16 bits and cut what is larger.
+    onnxruntime does where nobody asks; they add in 16 bits and cut what is larger. ``spins``: let
+    its threads wait in a loop for the next run, as they do where nobody asks: a run begins sooner,
+    and whoever computes between runs has fewer processors.
     """
     ort = require("onnxruntime")
     light, weights = _apart(proto)
@@ -177,6 +180,8 @@ def new_session(
     options.intra_op_num_threads = threads
     if not saturates:
         options.add_session_config_entry("session.x64quantprecision", "1")
+    if not spins:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if profile:

@@ -43,7 +43,7 @@ def started(proto: Any, feed: Feed, threads: int, library: str = "") -> Running 
     """
     try:
         # With the sums of bytes that its users get, and their speed.
-        session = new_session(proto, library=library, threads=threads, saturates=True)
+        session = new_session(proto, library=library, threads=threads, saturates=True, spins=True)
         with planner().recording(limit=limit()) as answers:
             outputs = session.run(None, feed)
     except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
