@@ -107,7 +107,8 @@ def report(name: str, form: str, path: Path, asked: Any) -> None:
     if asked.openvino:
         calls["openvino"] = openvino_of(model, threads, feed)
     # OpenVINO may compute in another thread than that which calls it.
-    ms = least(calls, asked.calls, process_time if threads == 1 else clock_of(threads))
+    clock = process_time if asked.openvino and threads == 1 else clock_of(threads)
+    ms = least(calls, asked.calls, clock)
     outputs = {key: call()[0] for key, call in calls.items()}
     theirs, (real,) = outputs.pop("onnxruntime"), session_of(plain, threads).run(None, feed)
     errors = {key: np.linalg.norm(y - real) / np.linalg.norm(real) for key, y in outputs.items()}

@@ -8,7 +8,7 @@ nothing has a clock: every layer that can runs in those of its tiles that are pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -18,8 +18,8 @@ import numpy as np
 
 from winogen.conv.execute import Environment
 from winogen.conv.quantized_tiles import EVERY, Kind
-from winogen.graph import code_calls, code_tiles, measured, runtime
-from winogen.graph.code_segment import CodeSegment
+from winogen.graph import code_calls, code_tiles, measured
+from winogen.graph.code_segment import CodeSegment, libraries
 from winogen.graph.compiling import compile_all
 from winogen.graph.ir import Graph, Node
 from winogen.graph.ops import QConv, Shape
@@ -142,7 +142,7 @@ def _known(contest: _Contest) -> list[float] | None:
     if times is None:
         kept = (measured.recalled(contest.key) or {}).get("seconds")
         if isinstance(kept, list) and len(kept) == len(contest.ways) and all(map(_is_time, kept)):
-            times = kept
+            times = _times[contest.place] = kept
     return times
 
 
@@ -158,12 +158,8 @@ def _measure(contests: Sequence[_Contest]) -> None:
     share = Limit(None if left == inf else left / 2)
     wanted = {contest.layer: contest.specs for contest in contests}
     specs = list(dict.fromkeys(spec for some in wanted.values() for spec in some))
-    others: dict[str, Callable[[], object]] = {
-        "codes": code_calls.library,
-        "segments": partial(runtime.library, host_target(), "float32"),
-    }
     with counting("compiling kernels of tiles") as step:
-        ready = compile_all(specs, step, others, share)
+        ready = compile_all(specs, step, libraries(), share)
     watch = measured.watch()
     with counting("measuring tiles") as step:
         for number, contest in enumerate(contests):

@@ -7,6 +7,7 @@ of int8, or sums; what callers give or get is int8, uint8 behind or before a `Re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from winogen.conv import memory
 from winogen.conv.solver import Offer
 from winogen.errors import InvalidValue
-from winogen.graph import runtime
+from winogen.graph import code_calls, runtime
 from winogen.graph.code_calls import OPERATORS, CodeCall, bytes_of, convolution, offer_of, other
 from winogen.graph.code_tiles import described, is_near
 from winogen.graph.ir import Graph, Node
@@ -257,6 +258,12 @@ def pointers_of(
 
 
 _TYPES = {1: np.dtype(np.int8), 4: np.dtype(np.float32)}
+
+
+def libraries() -> dict[str, Callable[[], object]]:
+    """Return what loads all that segments of codes call besides kernels, by names."""
+    segments = partial(runtime.library, host_target(), "float32")
+    return {"codes": code_calls.library, "segments": segments}
 
 
 def kernels(segments: Sequence[tuple[CodeSegment, Sequence[Shape]]], threads: int) -> list[Spec]:

@@ -29,6 +29,7 @@ from winogen.graph.ops.base import Misfit
 from winogen.graph.ops.quantized import HIGHEST, LOWEST, After
 from winogen.onnx.model import Model, fresh
 from winogen.onnx.padding import same, transposed, windows
+from winogen.onnx.quantized import Codes as Steps
 from winogen.onnx.quantized import Refused, codes_of, constant_of, counted_bias, whole
 from winogen.onnx.resizing import nearest_places
 from winogen.onnx.sizes import Size, input_of
@@ -105,16 +106,11 @@ class Nodes:
             raise
 
     def _transposed(self, node: Any, reads: Sequence[Real], after: After) -> str:
-        model, values = self.model, self.model.attributes(node)
-        maker = model.makers.get(node.input[1])
-        if maker is None or maker.op_type != "DequantizeLinear":
-            raise Refused("its weights are not quantized")
-        ((x, x_codes),), groups = reads, values.get("group", 1)
-        weight = constant_of(model, maker.input[0], "its weights")
-        w = codes_of(model, maker.input[1], input_of(maker, 2), maker.input[0])
+        ((x, x_codes),), values = reads, self.model.attributes(node)
+        weight, w, axis = self._weights(node)
+        groups = values.get("group", 1)
         if weight.ndim != 4 or len(weight) != self.shapes[x][1] or len(weight) % groups:
             raise Refused("it is no transposed convolution of maps")
-        axis = model.attributes(maker).get("axis", 1) % weight.ndim
         if w.scale.size > 1 and (axis != 1 or groups > 1):
             raise Refused("its weights have scales along another axis than that of the filters")
         along = zip(self.shapes[x][2:], weight.shape[2:])
@@ -124,25 +120,12 @@ class Nodes:
         ends = [one for one in found if one is not None]
         if len(ends) < 2:
             raise Refused("its output has pixels that no input reaches")
-        taps = ordinary(weight, groups)
-        bias = None
-        if name := input_of(node, 2):
-            steps = np.float32(x_codes.scale).reshape(1)
-            bias = np.broadcast_to(counted_bias(model, name, steps, w.scale), len(taps))
-        filters = QuantizedFilters.of(taps, whole(w.zero), bias)
-        if filters.zero is not None:
-            raise Refused("its weights have zero points other than 0")
-        x_scale, y_scale = (np.asarray(np.float32(one.scale)) for one in (x_codes, after.codes))
         stride, dilation = (tuple(values.get(n, (1, 1))) for n in ("strides", "dilations"))
-        op, spread = QConv(
-            filters.weight, filters.bias, "int8", x_codes.zero, 0, x_scale, whole(w.scale), y_scale,
-            after.codes.zero, "int8", dilation=dilation, groups=groups,
-            ends=(after.lowest, after.highest),
-        ).transposed(
-            stride, tuple(n for one in ends for n in one[:2]), tuple(one.more for one in ends)
-        )  # fmt: skip
-        checked = QuantizedFilters.of(op.weight, 0, op.bias)
-        checked.check_sums(LOWEST - x_codes.zero, HIGHEST - x_codes.zero)
+        options = {"dilation": dilation, "groups": groups}
+        layer = self._layer(node, x_codes, ordinary(weight, groups), w, after, **options)
+        padding, more = tuple(n for one in ends for n in one[:2]), tuple(one.more for one in ends)
+        op, spread = layer.transposed(stride, padding, more)
+        _check_sums(op)
         label, output = self.label(node, ""), node.output[0]
         made = self.node(label, op, (x,), output, checks=spread is None)
         if spread is not None:
@@ -152,43 +135,48 @@ class Nodes:
 
     def product(self, node: Any, reads: Sequence[Real], after: After) -> str:
         """A product of all numbers of an image: a convolution as large as the map."""
-        model, values = self.model, self.model.attributes(node)
+        values = self.model.attributes(node)
         if values.get("transA", 0) or {values.get(n, 1.0) for n in ("alpha", "beta")} != {1.0}:
             raise Refused("it is transposed or scaled")
-        maker = model.makers.get(node.input[1])
-        if maker is None or maker.op_type != "DequantizeLinear":
-            raise Refused("its weights are not quantized")
         ((x, x_codes),) = reads
         _, *sizes = self.shapes[x]
-        weight = constant_of(model, maker.input[0], "its weights")
-        w = codes_of(model, maker.input[1], input_of(maker, 2), maker.input[0])
+        weight, w, axis = self._weights(node)
         across = values.get("transB", 0)
-        axis = model.attributes(maker).get("axis", 1) % weight.ndim
         if weight.ndim != 2 or (w.scale.size > 1 and axis != (0 if across else 1)):
             raise Refused("its weights have scales along another axis than that of outputs")
         rows = weight if across else weight.T
         if rows.shape[1] != prod(sizes):
             raise Refused("it multiplies along an axis of several")
+        filters = np.ascontiguousarray(rows).reshape(len(rows), *sizes)
+        op = self._layer(node, x_codes, filters, w, after)
+        _check_sums(op)
+        return self.node(self.label(node, ""), op, (x,), node.output[0])
+
+    def _weights(self, node: Any) -> tuple[np.ndarray, Steps, int]:
+        """The codes of a node's weights, what they mean, and along which axis scales may differ."""
+        maker = self.model.makers.get(node.input[1])
+        if maker is None or maker.op_type != "DequantizeLinear":
+            raise Refused("its weights are not quantized")
+        weight = constant_of(self.model, maker.input[0], "its weights")
+        w = codes_of(self.model, maker.input[1], input_of(maker, 2), maker.input[0])
+        return weight, w, self.model.attributes(maker).get("axis", 1) % max(1, weight.ndim)
+
+    def _layer(
+        self, node: Any, x: Codes, weight: np.ndarray, w: Steps, after: After, **options: Any
+    ) -> QConv:
+        """A convolution of codes by these filters, with the bias of a node."""
         bias = None
         if name := input_of(node, 2):
-            steps = np.float32(x_codes.scale).reshape(1)
-            bias = counted_bias(model, name, steps, w.scale)
-            bias = np.broadcast_to(bias.reshape(-1), len(rows)).astype(np.int32)
-        zeros = w.zero.reshape(-1)
-        filters = QuantizedFilters.of(
-            np.ascontiguousarray(rows).reshape(len(rows), *sizes),
-            int(zeros[0]) if zeros.size == 1 else zeros,
-            bias,
-        )
-        filters.check_sums(LOWEST - x_codes.zero, HIGHEST - x_codes.zero)
+            counted = counted_bias(self.model, name, np.float32(x.scale).reshape(1), w.scale)
+            bias = np.broadcast_to(counted.reshape(-1), len(weight))
+        filters = QuantizedFilters.of(weight, whole(w.zero), bias)
         if filters.zero is not None:
             raise Refused("its weights have zero points other than 0")
-        x_scale, y_scale = (np.asarray(np.float32(one.scale)) for one in (x_codes, after.codes))
-        op = QConv(
-            filters.weight, filters.bias, "int8", x_codes.zero, 0, x_scale, w.scale, y_scale,
-            after.codes.zero, "int8", ends=(after.lowest, after.highest),
+        x_scale, y_scale = (np.asarray(np.float32(one.scale)) for one in (x, after.codes))
+        return QConv(
+            filters.weight, filters.bias, "int8", x.zero, 0, x_scale, whole(w.scale), y_scale,
+            after.codes.zero, "int8", ends=(after.lowest, after.highest), **options,
         )  # fmt: skip
-        return self.node(self.label(node, ""), op, (x,), node.output[0])
 
     def total(self, node: Any, reads: Sequence[Real], after: After) -> str:
         """The sum of two maps."""
@@ -310,6 +298,11 @@ class Nodes:
         if node is None:
             return name
         return f"{node.name or node.output[0]} ({node.op_type})"
+
+
+def _check_sums(op: QConv) -> None:
+    """Refuse sums that 32 bits do not hold."""
+    QuantizedFilters.of(op.weight, 0, op.bias).check_sums(LOWEST - op.x_zero, HIGHEST - op.x_zero)
 
 
 def map_sizes(shape: Sequence[int]) -> tuple[int, int, int]:

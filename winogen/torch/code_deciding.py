@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from winogen.graph import Node, code_calls, code_segment, runtime
+from winogen.graph import Node, code_segment
 from winogen.graph.adapter import TimedPart
 from winogen.graph.code_choice import fastest, layers_of, with_tiles
 from winogen.graph.compiling import compile_all
@@ -21,7 +20,6 @@ from winogen.graph.shapes import shapes
 from winogen.progress import counting
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import limit
-from winogen.toolchain import host_target
 from winogen.torch.code_module import CodeModule, CodePart
 from winogen.torch.code_nodes import held_by
 from winogen.torch.deciding import in_turns
@@ -69,12 +67,8 @@ def late(reading: Reading, threads: int | None) -> dict[str, str]:
     if not needs:
         return {}
     specs = list(dict.fromkeys(spec for some in needs.values() for spec in some))
-    others: dict[str, Callable[[], object]] = {
-        "codes": code_calls.library,
-        "segments": partial(runtime.library, host_target(), "float32"),
-    }
     with counting("compiling kernels of codes") as step:
-        ready = compile_all(specs, step, others, limit())
+        ready = compile_all(specs, step, code_segment.libraries(), limit())
     lacking = [part for part, some in needs.items() if not ready.issuperset(some)]
     return {name: LATE for part in lacking for name in made_by(part)}
 
