@@ -5,6 +5,8 @@ from math import hypot
 
 import numpy as np
 import pytest
+from conv.conftest import quick_kernels  # noqa: F401
+from conv.reference import convolve
 
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, Node, Segment
@@ -80,6 +82,23 @@ def test_offers_are_what_the_planner_takes():
         assert planned.seconds <= way.seconds * (1 + 1e-9)
 
 
+@pytest.mark.thorough
+def test_errors_of_offers_are_measured():
+    """Of 16-bit and 8-bit products, too, whose worst outputs are off by several times as much."""
+    random = np.random.default_rng(0)
+    weight = (random.standard_normal((64, 64, 3, 3)) / 24).astype(np.float32)
+    graph = Graph(("x",), [Node(Conv(weight), ("x",), ("y",))], ("y",))
+    x = random.standard_normal((1, 64, 58, 58)).astype(np.float32)
+    exact = convolve(x.astype(float), weight.astype(float))
+    (ways,) = offers(Outlines([(graph, [x.shape])], Segment(graph).settings())).values()
+    for way in ways[:: max(1, len(ways) // 4)]:
+        if way.error < 2e-7:
+            continue  # float32 of the input itself counts for nothing here
+        (y,) = Segment(graph, tolerances={"y": way.tolerance})(x)
+        error = np.linalg.norm(y - exact) / np.linalg.norm(exact)
+        assert 0.6 < error / way.error < 1.4, way
+
+
 @pytest.mark.parametrize("off", [0.05, 1.0, 30.0, 1e4])
 def test_what_is_measured_corrects_what_is_predicted(off):
     """Errors may be many times what was predicted: at last the promise holds, and is used."""
@@ -93,6 +112,19 @@ def test_what_is_measured_corrects_what_is_predicted(off):
     best, holds = kept(asked, draft, lambda error: OutputPromise(asked, error, 1e-7, 1))
     assert holds and best <= SAFE * asked
     assert best >= min(0.4 * asked, off * 1e-3)
+
+
+def test_a_step_too_far_is_taken_back_by_a_part():
+    """Errors that grow with the budget's square: between two budgets lies a better one."""
+    asked, budgets = 1e-2, []
+
+    def draft(budget):
+        budgets.append(budget)
+        return 4e2 * budget**2 if budget < 9e-3 else 30 * budget
+
+    best, holds = kept(asked, draft, lambda error: OutputPromise(asked, error, 1e-7, 1))
+    assert holds and 0.4 * asked < best <= SAFE * asked
+    assert budgets[2] == pytest.approx((budgets[0] * budgets[1]) ** 0.5, rel=0.7)
 
 
 def test_a_promise_that_nothing_keeps():

@@ -102,9 +102,13 @@ class Reference:
         return {"output": [1, 3, 2, 2], "gmac": 0.5, "share_3x3": 0.95}
 
 
+def peer(name, function, needs="numpy", narrows=False):
+    return Peer(name, f"fake_nets:{function}", (needs,), "numpy", narrows=narrows)
+
+
 @pytest.fixture
-def measured(monkeypatch):
-    """One net by rivals that err, fail and die, and by one of ours."""
+def contest(monkeypatch):
+    """Let contestants of `fake_nets` measure a net that is twice its input."""
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
     monkeypatch.setattr(runner, "NEEDED", ())
     monkeypatch.setattr(
@@ -115,15 +119,27 @@ def measured(monkeypatch):
         ),
     )
 
-    def peer(name, function, needs="numpy"):
-        return Peer(name, f"fake_nets:{function}", (needs,), "numpy")
 
+@pytest.fixture
+def measured(contest):
+    """One net by rivals that err, fail and die, and by one of ours."""
     kinds = ("exact", "rough", "infinite", "misshapen", "dying")
     rivals = (*(peer(kind, kind) for kind in kinds), peer("absent", "exact", "no_such_module"))
     ours = (peer("winogen.torch", "exact"), peer("winogen.onnx", "dying"))
     beside = (Own("again", isa=host_target().name),)
     settings = NetSettings(2, rivals, ours, rounds=2, min_time=0.001, beside=beside)
     return run_nets([NETS["tiny"]], settings)
+
+
+def test_within_a_tolerance_only_who_narrows_is_told(contest):
+    rivals = (peer("exact", "exact"), peer("narrow", "narrow", narrows=True))
+    for within, error in (({}, 0.0), ({"tolerance": 0.25}, 0.0625)):
+        settings = NetSettings(2, rivals, (), rounds=1, min_time=0.001, within=within)
+        document = run_nets([NETS["tiny"]], settings)
+        rows = document["nets"][0]["contestants"]
+        assert rows["exact"]["max_error"] == 0
+        assert rows["narrow"]["max_error"] == pytest.approx(error)
+        assert report.tolerance(document) == within.get("tolerance")
 
 
 def test_a_run(measured):

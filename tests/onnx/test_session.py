@@ -315,3 +315,14 @@ def test_an_old_onnxruntime_is_refused_by_name():
 def test_without_the_library_onnxruntime_says_what_is_missing(conv_model):
     with pytest.raises(Exception, match="com.winogen"):
         ort.InferenceSession(conv_model().model.SerializeToString())
+
+
+@pytest.mark.parametrize("spins", (True, False))
+def test_sessions_that_are_measured_wait_in_a_loop_for_a_moment(spins, conv_model, library):
+    """Another session is measured right behind, and would have fewer processors."""
+    from winogen.onnx.loading import new_session
+
+    made = conv_model(pads=[1, 1, 1, 1])
+    options = new_session(made.model, library=library, spins=spins).get_session_options()
+    name, value = ("spin_duration_us", "500") if spins else ("allow_spinning", "0")
+    assert options.get_session_config_entry(f"session.intra_op.{name}") == value

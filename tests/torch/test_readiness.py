@@ -1,7 +1,10 @@
 """What calls at sizes not seen before need, and when a thread begins with that."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -15,6 +18,8 @@ from winogen.graph import decide, later  # noqa: E402
 from winogen.tasks import idle  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.torch import optimize, readiness  # noqa: E402
+from winogen.torch.calling import Calls  # noqa: E402
+from winogen.torch.preparing import prepare  # noqa: E402
 from winogen.torch.readiness import Readiness, _key  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 from winogen.torch.wholes import Rivals  # noqa: E402
@@ -132,6 +137,35 @@ def test_the_size_of_the_example_is_ready(ours, asked):
     with torch.inference_mode():
         ours(torch.randn(1, 3, 12, 10))
     assert not asked
+
+
+def test_where_another_ran_the_example_its_size_is_ready(model, ours, asked):
+    """As it is where an earlier process has decided: what is made there proves itself first."""
+    x = torch.randn(1, 3, 12, 10)
+    calls = Calls(ours.winogen_model, (x,), {})
+    ours.__dict__["_readiness"] = Readiness(ours.winogen_fast.body)
+    prepare(ours, calls, [], None, must_release=False, is_bound=True)
+    assert ours._readiness.holds([x]) and not asked
+
+
+_PROCESS = """
+import torch, winogen.torch
+torch.manual_seed(0)
+x = torch.randn(1, 64, 56, 56)
+ours = winogen.torch.optimize(torch.nn.Conv2d(64, 64, 3, padding=1).eval(), x)
+print(ours.winogen_report.segments, ours._readiness.holds([x]))
+"""
+
+
+@pytest.mark.thorough
+def test_the_first_call_of_a_later_process_is_fast(tmp_path):
+    environment = {**os.environ, "WINOGEN_CACHE": str(tmp_path), "WINOGEN_WISDOM": "1"}
+    for _ in range(2):
+        run = subprocess.run(
+            [sys.executable, "-c", _PROCESS],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert run.stdout == "1 True\n"
 
 
 def test_a_module_without_segments_is_always_ready(asked):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from winogen.conv.choice import Choice, axes
 from winogen.conv.problem import Layer
 from winogen.kernels import general, summation
 from winogen.records import Precision, Target
+
+if TYPE_CHECKING:
+    from winogen.rounding.variance import Estimate
 
 _Facts: TypeAlias = "tuple[Precision, int, tuple[Any, Any], int, tuple[tuple[str, int], ...]]"
 
@@ -27,6 +30,14 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     True
     """
     return _predicted(*_facts(layer, choice, target))
+
+
+def norm_error(layer: Layer, choice: Choice, target: Target) -> float:
+    """Return the expected |y - y_exact| / |y_exact|, L2 norms, on normal data.
+
+    All outputs of a tile count here, not the worst alone. Those of large tiles differ by factors.
+    """
+    return _estimated(*_facts(layer, choice, target)).relative_l2
 
 
 def sum_error(precision: Precision, terms: int, block: int) -> float:
@@ -65,9 +76,19 @@ def _predicted(
     taps: int,
     summed: tuple[tuple[str, int], ...],
 ) -> float:
-    known = _recalled.get((precision, channels, transforms, taps, summed))
-    if known is not None:
-        return known
+    facts = precision, channels, transforms, taps, summed
+    known = _recalled.get(facts)
+    return _estimated(*facts).relative_max if known is None else known
+
+
+@lru_cache(maxsize=4096)
+def _estimated(
+    precision: Precision,
+    channels: int,
+    transforms: tuple[Any, Any],
+    taps: int,
+    summed: tuple[tuple[str, int], ...],
+) -> Estimate:
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
@@ -78,10 +99,10 @@ def _predicted(
     along_w = transforms[1]
     if along_w is None:
         terms = channels * taps
-        return estimate(Direct(1, terms), dims=1, channels=1, **options).relative_max
+        return estimate(Direct(1, terms), dims=1, channels=1, **options)
     options["order"] = along_w.order
     options["block"] *= taps
-    return estimate(transforms, channels=channels * taps, **options).relative_max
+    return estimate(transforms, channels=channels * taps, **options)
 
 
 @lru_cache(maxsize=1024)

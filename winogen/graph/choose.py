@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from winogen.conv import planner, rankings
+from winogen.conv import accuracy, planner, rankings
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.query import Query
@@ -124,6 +124,11 @@ def way_of_piece(
 def error_of(problem: Problem, candidate: Candidate, target: Target) -> float:
     """Return the predicted error of a candidate, planned for a target."""
     return planner.predicted_error(problem.layer, candidate.choice, candidate.target or target)
+
+
+def norm_error_of(problem: Problem, candidate: Candidate, target: Target) -> float:
+    """Return the same in the L2 norm, of all outputs."""
+    return accuracy.norm_error(problem.layer, candidate.choice, candidate.target or target)
 
 
 def forget() -> None:

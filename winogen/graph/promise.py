@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import log
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -182,24 +183,31 @@ def kept(
 
     ``made`` makes one whose error is predicted to be within a budget, None where it would be one of
     those before; ``seen`` measures it. What is measured corrects what is predicted: the next budget
-    is larger or smaller by as much; larger, if it ``has_time``. At last all layers are as accurate
-    as they can be. Raises InvalidValue where nobody knows errors.
+    is larger or smaller by as much; larger, if it ``has_time``. Between one that keeps the promise
+    and one that does not, it follows from both. At last all layers are as accurate as they can be.
+    Raises InvalidValue where nobody knows errors.
     """
     budget, best = _AIM * asked, None
+    below: _Tried | None = None
+    above: _Tried | None = None
     draft: T | None = None
     for _ in range(_TRIES):
         new = made(budget)
         if new is None:
             break
         draft, promise = new, certain(seen(new), asked)
+        tried = _Tried(budget, max(promise.measured, 1e-300))
         if promise.holds:
+            below = tried
             if best is None or promise.measured > best[1].measured:
                 best = draft, promise
-            if promise.measured >= _WORTH_IT * _AIM * asked or not has_time():
+            if promise.measured >= _WORTH_IT * _AIM * asked:
                 break
-        elif best is not None:  # one step too far
+        else:
+            above = tried
+        if best is not None and not has_time():
             break
-        budget *= min(_STEP, _AIM * asked / max(promise.measured, 1e-300))
+        budget = _next(_AIM * asked, below, above)
     if best is None:
         careful = made(0.0)
         if careful is not None:
@@ -208,6 +216,23 @@ def kept(
                 best = draft, promise
     assert draft is not None  # the first is never one of those before
     return (best[0], True) if best else (draft, False)
+
+
+class _Tried(NamedTuple):
+    """A budget, and the error that was measured with it."""
+
+    budget: float
+    measured: float
+
+
+def _next(aim: float, below: _Tried | None, above: _Tried | None) -> float:
+    """Return the budget that leads to an error, after one that led to less, or to more, or both."""
+    if below and above:  # on the line between them, in logarithms
+        share = log(aim / below.measured) / log(above.measured / below.measured)
+        return below.budget * (above.budget / below.budget) ** share
+    last = below or above
+    assert last is not None
+    return last.budget * min(_STEP, aim / last.measured)
 
 
 def certain(promise: OutputPromise | None, asked: float) -> OutputPromise:

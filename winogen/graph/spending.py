@@ -24,7 +24,7 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.query import Query
 from winogen.conv.tolerance import measured_error
-from winogen.graph.choose import error_of
+from winogen.graph.choose import error_of, norm_error_of
 from winogen.graph.ir import Graph
 from winogen.graph.planning import Outlines, computable
 from winogen.graph.settings import Settings
@@ -44,7 +44,7 @@ class Priced(NamedTuple):
 
     tolerance: float  # by which the planner takes it
     seconds: float  # predicted, of a call
-    error: float  # predicted
+    error: float  # predicted, in the L2 norm
 
 
 class Spent(NamedTuple):
@@ -107,8 +107,10 @@ def offers_of(problem: Problem, settings: Settings) -> list[Priced]:
     query = Query.here(problem, request, settings.target, settings.machine)
     found: list[Priced] = []
     for one in rankings.kept("offers", query, partial(_fastest, query)):
-        error = error_of(problem, one, settings.target)
-        found.append(Priced(_rounded_up(measured_error(error)), one.seconds, error))
+        most = _rounded_up(measured_error(error_of(problem, one, settings.target)))
+        error = norm_error_of(problem, one, settings.target)
+        if not found or error < found[-1].error:
+            found.append(Priced(most, one.seconds, error))
     return found
 
 

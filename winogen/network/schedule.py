@@ -16,7 +16,7 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue
 from winogen.graph.chains import Chain, strip_problem
-from winogen.graph.choose import error_of
+from winogen.graph.choose import norm_error_of
 from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, least, offsets
@@ -69,14 +69,14 @@ class Schedule:
 
     @property
     def errors(self) -> dict[str, float]:
-        """The errors that are predicted of layers, by what they make."""
+        """The errors that are predicted of layers, in the L2 norm, by what they make."""
         found: dict[str, float] = {}
         target = self.planned.settings.target
         for step, problem, some in zip(
             self.planned.steps, self.planned.problems, self.planned.choices
         ):
             if problem is not None:
-                error = error_of(problem, some.ways[0].candidate, target)
+                error = norm_error_of(problem, some.ways[0].candidate, target)
                 found[step.key] = max(error, found.get(step.key, 0.0))
         return found
 

@@ -186,7 +186,8 @@ def decide(
                 row = row.left_to_torch("torch is faster")
             else:
                 packed[node.output] = row.packed_bytes
-                errors[node.output] = row.error or 0.0
+                norms = spending.errors if spending else {}  # `row.error` is the worst output's
+                errors[node.output] = norms.get(node.output, row.error or 0.0)
             rows.append(row)
         if spending:
             spent_by = ((spending.tolerances.get(n), spending.share(n, errors)) for n in allowed)

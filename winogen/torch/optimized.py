@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -38,6 +39,22 @@ class Fast:
     guard: SizeGuard | None = None
 
 
+_TABLES = "_parameters", "_buffers", "_modules"
+
+
+def _lent(field: str) -> Any:
+    """Return a property for a field that leads to modules of the copy, and notes that it did."""
+
+    def read(self: Optimized) -> Any:
+        self._lend()
+        return self.__dict__[field]
+
+    def write(self: Optimized, value: Any) -> None:
+        self.__dict__[field] = value
+
+    return property(read, write)
+
+
 class Optimized(nn.Module):
     """An optimized copy of a model, for inference on the CPU; made by `optimize`.
 
@@ -49,16 +66,23 @@ class Optimized(nn.Module):
 
     Changes of the copy would have no effect on the segments, and are refused where they are seen:
     `train`, `load_state_dict`, `requires_grad_`, `to` another type or device, new attributes.
+
+    Every call asks whether the modules of the copy still are what they were, from the first time on
+    that somebody else could have got hold of one: it reads every field of every module, which may
+    take longer than a small layer.
     """
+
+    _parameters, _buffers, _modules = map(_lent, _TABLES)
+    winogen_model = _lent("_model")
 
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
         fields = self.__dict__
         # One truth: the copy and this module share their tables.
-        for table in ("_parameters", "_buffers", "_modules"):
+        for table in _TABLES:
             fields[table] = getattr(model, table)
         fields["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
-        fields["winogen_model"] = model
+        fields["_model"] = model
         fields["winogen_fast"] = fast
         fields["winogen_report"] = report
         fields["training"] = False
@@ -66,24 +90,27 @@ class Optimized(nn.Module):
         fields["_warned"] = fields["_tested"] = False
         fields["_readiness"] = fast and Readiness(fast.body)
         self._watch()
+        if fast and any(True for _ in chain(fast.body.parameters(), fast.body.buffers())):
+            self._lend()  # it may return one
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
         fast: Fast | None = self.winogen_fast
         if fast is None or exported():
-            return self.winogen_model(*args, **kwargs)
+            return self._model(*args, **kwargs)
         readiness: Readiness = self._readiness
         if torch.compiler.is_compiling():  # dynamo reads no further
             return self._compiled(fast, args, kwargs)
         if transformed():
-            return self.winogen_model(*args, **kwargs)
+            return self._model(*args, **kwargs)
         tensors, reason = self.winogen_taken(fast, args, kwargs)
         if not reason:
             if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-                return self.winogen_model(*args, **kwargs)  # which knows where gradients end
+                self._lend()
+                return self._model(*args, **kwargs)  # which knows where gradients end
             if not all(tensor.numel() for tensor in tensors):
                 # Some operators of torch refuse empty tensors, even where nobody needs the result.
-                return self.winogen_model(*args, **kwargs)
+                return self._model(*args, **kwargs)
             try:
                 if waits() or readiness.holds(tensors):
                     with calling():
@@ -92,14 +119,15 @@ class Optimized(nn.Module):
                 if self._tested:
                     raise
                 reason = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
+        self._lend()  # to hooks, and to its own code
         with calling():
-            result = self.winogen_model(*args, **kwargs)
+            result = self._model(*args, **kwargs)
         if not reason:
             readiness.ask(tensors)  # behind the call, which it would hold up
         elif not (self._warned or self._tested):
             self.__dict__["_warned"] = True
             warnings.warn(
-                f"an optimized {type(self.winogen_model).__name__} computes as the model itself "
+                f"an optimized {type(self._model).__name__} computes as the model itself "
                 f"does, and not faster: {reason}{_help(reason)}",
                 stacklevel=4,
             )
@@ -147,10 +175,10 @@ class Optimized(nn.Module):
     def _compiled(self, fast: Fast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that dynamo traces: the segments as operators, or the model as it is."""
         if kwargs or not (fast.calls.single and fast.guard is None and _TELLS_EXPORTS):
-            return self.winogen_model(*args, **kwargs)
+            return self._model(*args, **kwargs)
         (x,) = args
         if x.dtype != fast.calls.leaves[0].dtype or x.dim() != fast.calls.leaves[0].rank:
-            return self.winogen_model(x)
+            return self._model(x)
         return self._returned(fast, [x], fast.body(x))
 
     # ---- what is seen of the copy ---------------------------------------------------------------
@@ -158,52 +186,62 @@ class Optimized(nn.Module):
     def __getattr__(self, name: str) -> Any:
         """Attributes and methods of the copy."""
         try:
-            return super().__getattr__(name)
+            value = super().__getattr__(name)
         except AttributeError:
-            model = self.__dict__.get("winogen_model")
+            model = self.__dict__.get("_model")
             if model is None or name.startswith("__"):
                 raise
-            return getattr(model, name)
+            value = getattr(model, name)
+        self._lend()
+        return value
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse what the segments would not notice."""
-        model = self.__dict__.get("winogen_model")
+        model = self.__dict__.get("_model")
         if model is not None and name not in self.__dict__ and hasattr(model, name):
             raise InvalidValue(
                 f"{name}: got a new value; allowed: to set it on the original, and to optimize that"
             )
+        self._lend()
         super().__setattr__(name, value)
 
     def __getitem__(self, index: Any) -> Any:
         """Return what the copy has there, as a sequence of layers."""
-        return self.winogen_model[index]
+        self._lend()
+        return self._model[index]
 
     def __len__(self) -> int:
         """Return how many layers the copy has, if it is a sequence."""
-        return len(self.winogen_model)
+        return len(self._model)
 
     def __bool__(self) -> bool:
         return True
 
     def extra_repr(self) -> str:
         """What it was made of."""
-        return f"winogen's copy of {type(self.winogen_model).__name__}"
+        return f"winogen's copy of {type(self._model).__name__}"
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self.winogen_model)})
+        return sorted({*super().__dir__(), *dir(self._model)})
 
     def winogen_release(self) -> None:
         """Move into a file what is read only in rare cases; copies do the same."""
         self.__dict__["winogen_released"] = True
-        release(self.winogen_model, self.winogen_fast and self.winogen_fast.body)
+        release(self._model, self.winogen_fast and self.winogen_fast.body)
         self._watch()
 
     def _watch(self) -> None:
         """Note what the copy is made of now."""
-        self.__dict__["_seen"] = _Seen(self.winogen_model)
+        self.__dict__["_seen"] = _Seen(self._model)
+        self.__dict__.setdefault("_is_lent", [False])  # which shallow copies share
+
+    def _lend(self) -> None:
+        """Note that others may change modules of the copy from now on."""
+        if "_is_lent" in self.__dict__:
+            self.__dict__["_is_lent"][0] = True
 
     def _changed(self) -> str:
-        if self._seen.holds():
+        if not self._is_lent[0] or self._seen.holds():
             return ""
         return "hooks, weights or fields of the copy that were changed after it was made"
 
@@ -229,7 +267,8 @@ class Optimized(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the state of the copy, which the original can load."""
-        return self.winogen_model.state_dict(*args, **kwargs)
+        self._lend()
+        return self._model.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse new weights."""
@@ -243,7 +282,8 @@ class Optimized(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Optimized:
         """Refuse other types and devices."""
-        dtypes = {t.dtype for t in self.parameters() if t.is_floating_point()} or {torch.float32}
+        dtypes = {t.dtype for t in self._model.parameters() if t.is_floating_point()}
+        dtypes = dtypes or {torch.float32}
         for dtype in dtypes:
             try:
                 probe = fn(torch.empty(0, dtype=dtype))
@@ -262,7 +302,7 @@ class Optimized(nn.Module):
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead: the copy."""
-        model: nn.Module = self.winogen_model
+        model: nn.Module = self._model
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -273,8 +313,8 @@ class Optimized(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for table in ("_parameters", "_buffers", "_modules"):
-            self.__dict__[table] = getattr(self.winogen_model, table)
+        for table in _TABLES:
+            self.__dict__[table] = getattr(self._model, table)
         fast = self.winogen_fast
         self.__dict__["_readiness"] = fast and Readiness(fast.body)
         if self.winogen_released:

@@ -49,6 +49,8 @@ def prepare(
                 raise
             made.__dict__["winogen_released"] = False
     if made.winogen_report.segments:  # else all is torch's, and a call may change the weights
+        if is_bound:
+            made._readiness.learn(calls.tensors)
         _run(made, (calls.tensors, *more), calls, threads, int(is_bound))
     del kept
 
@@ -78,7 +80,7 @@ def _run(
         with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
             for place, tensors in list(enumerate(inputs))[done:]:
                 step(place, len(inputs), " ".join(str(tuple(t.shape)) for t in tensors))
-                with restored(made.winogen_model):
+                with restored(made._model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
                     _, reason = made.winogen_taken(fast, args, kwargs) if fast else ([], "")
                     made(*args, **kwargs)

@@ -62,6 +62,10 @@ class Readiness:
             else:
                 go_on(self, (key,), None)
 
+    def learn(self, tensors: Sequence[Tensor]) -> None:
+        """Find out what a call of these sizes needs, whose segments ran for somebody else."""
+        self.advance(_key(tensors))
+
     def advance(self, key: _Key) -> None:
         """Find out what calls of a size need, and have a thread go on with that."""
         needs: _Needs | None = None

@@ -87,12 +87,18 @@ class Worker:
         return lay_out(name, folder)
 
     def prepare_net(
-        self, adapter: str, name: str, output: Sequence[int], folder: str, threads: int
+        self,
+        adapter: str,
+        name: str,
+        output: Sequence[int],
+        folder: str,
+        threads: int,
+        options: dict,
     ) -> dict:
         """Do the same as `prepare` for a net of `winogen_lab.nets`."""
         from winogen_lab.nets import NETS
 
-        ways = _function(adapter)(NETS[name], Path(folder), threads)
+        ways = _function(adapter)(NETS[name], Path(folder), threads, **options)
         return self._build(ways, tuple(output), folder)
 
     def _build(

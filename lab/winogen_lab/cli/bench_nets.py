@@ -26,6 +26,7 @@ def bench_nets(
     show: Path | None,
     seconds: float | None,
     resume: bool,
+    within: dict[str, float],
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
@@ -49,7 +50,7 @@ def bench_nets(
             earlier = report.load(results, "resume") if results.exists() else None
         settings = {
             "threads": threads, "rounds": rounds, "min_time": min_time,
-            "seconds": inf if seconds is None else seconds,
+            "seconds": inf if seconds is None else seconds, "within": within,
         }  # fmt: skip
         keep = partial(report.save, path=results) if results is not None else _nothing
         document = _measure(names, only, peers, beside, settings, earlier, keep)

@@ -28,6 +28,13 @@ DENSE = 0.9
 LEAST_RATIO, MOST_ERROR_RATIO, SMALL_ERROR = 0.97, 2.0, 2e-6
 
 
+def tolerance(document: dict) -> float | None:
+    """Return the tolerance that ours were made within, of layers or of the output."""
+    settings = document["settings"]
+    found: float | None = settings.get("tolerance") or settings.get("output_tolerance")
+    return found
+
+
 def times(net: dict, ours: bool) -> dict[str, float]:
     """Return name -> seconds of ours, or of the rivals, without failures."""
     return {

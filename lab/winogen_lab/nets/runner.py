@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,13 @@ class NetSettings:
     min_time: float = 0.02  # seconds of a turn
     beside: tuple[Own, ...] = ()  # where ours run once more, by another winogen perhaps
     seconds: float = math.inf  # after which no further net begins
+    # Of `optimize`: tolerance, output_tolerance. Rivals then compute in the types that they take.
+    within: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the document says of it."""
+        return {"rounds": self.rounds, "min_time_s": self.min_time, **self.within}
 
 
 class Place(NamedTuple):
@@ -74,7 +81,7 @@ def run_nets(
         begin = time.monotonic()
         document: dict[str, Any] = {
             "machine": {**machine_facts(), "threads": settings.threads},
-            "settings": {"rounds": settings.rounds, "min_time_s": settings.min_time},
+            "settings": settings.told,
             "contestants": bench.present,
             "beside": bench.about,
             "nets": [],
@@ -172,6 +179,7 @@ class _Bench:
         """The fastest of the ways in which the contestant can run the net."""
         arguments = (
             peer.adapter, net.name, list(y64.shape), str(self._folder), self._settings.threads,
+            dict(self._settings.within) if peer.narrows else {},
         )  # fmt: skip
         try:
             answers = contestant.ask("prepare_net", *arguments)

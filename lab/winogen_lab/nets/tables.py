@@ -23,7 +23,7 @@ def render(document: dict) -> Group:
         times(document),
         accuracy(document),
     ]
-    if document["summary"]["doors"]:
+    if document["summary"]["doors"] and not report.tolerance(document):
         parts.append(doors(document))
     if document["summary"]["beside"]:
         parts.append(beside(document))
@@ -35,7 +35,7 @@ def times(document: dict) -> Table:
     names = _present(document)
     found = document["summary"]["contestants"]  # without whoever ran no net
     return table_of(
-        f"ms per call, float32, {threads_text(document['machine'])}",
+        f"ms per call, {_numbers(document)}, {threads_text(document['machine'])}",
         "3x3: share of the multiplications in 3x3 layers of stride 1; images/s: of the fastest of "
         "ours; ratio: fastest rival's time / the faster of ours",
         {
@@ -56,6 +56,12 @@ def times(document: dict) -> Table:
             }
         ],
     )
+
+
+def _numbers(document: dict) -> str:
+    """Which numbers are multiplied."""
+    tolerance = report.tolerance(document)
+    return f"float32 or less, ours within {tolerance:g}" if tolerance else "float32"
 
 
 def _time(name: str, net: dict) -> str:
@@ -223,7 +229,8 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
-    for name, one in summary["doors"].items():
+    doors = {} if report.tolerance(document) else summary["doors"]
+    for name, one in doors.items():
         for what, nets in (("fast", one["slower"]), ("exact", one["inexact"])):
             count = f"{one['nets'] - len(nets)} of {one['nets']} nets are as {what} as asked"
             but = f", not {escape(', '.join(nets))}" if nets else ""

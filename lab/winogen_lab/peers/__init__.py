@@ -9,7 +9,7 @@ A module has a function for each task that its rival can do::
 ``layer`` is a `BenchLayer`, ``x`` (N, C, H, W) and ``weight`` (M, C/groups, KH, KW) are float32
 arrays. For ``int8`` they are int8, `winogen_lab.bench.quantized` has their scales, and `Way.output`
 returns integers less their zero point, as float32. ``net`` is a `winogen_lab.nets.Net`, and
-``folder`` has what `winogen_lab.nets.files` wrote.
+``folder`` has what `winogen_lab.nets.files` wrote. One that narrows takes tolerances, too.
 
 A function returns the ways to use the rival, under names for the report, each as a function that
 does everything needed once: building the model, packing weights, bringing the input into the native
@@ -51,6 +51,7 @@ class Peer:
     needs: tuple[str, ...]  # modules that must be there
     distribution: str  # whose version is reported
     filters_only: bool = False  # of layers: one filter for each channel, outputs as many as inputs
+    narrows: bool = False  # nets are computed in fewer bits within a tolerance
 
     def missing(self) -> str | None:
         """Return the first module that is not installed, or None."""
@@ -81,6 +82,7 @@ def _rivals(task: str) -> dict[str, Peer]:
             needs,
             distribution,
             task == "layer" and name in _OF_FILTERS,
+            task == "net" and name in _NARROWING,
         )
         for name, module, needs, distribution, functions in _RIVALS
         if task in functions
@@ -100,15 +102,16 @@ _RIVALS: tuple[tuple[str, str, tuple[str, ...], str, dict[str, str]], ...] = (
     ("scipy", "scipy", ("scipy",), "scipy", _LAYER),
 )
 _OF_FILTERS = ("opencv", "scipy")
+_NARROWING = ("openvino", "mnn")
 # Task -> name -> who can do it.
 RIVALS: dict[str, dict[str, Peer]] = {task: _rivals(task) for task in ("layer", "int8", "net")}
 # Adapters of ours for layers, which take contestants' options besides.
 OURS = {"layer": f"{__name__}.ours:layer", "int8": f"{__name__}.ours_int8:ways"}
 OUR_NETS = {
-    peer.name: peer
-    for peer in (
-        Peer("winogen.torch", f"{__name__}.ours:torch_net", ("torch",), "winogen"),
-        Peer("winogen.onnx", f"{__name__}.ours:onnx_net", ("onnx", "onnxruntime"), "winogen"),
+    name: Peer(name, f"{__name__}.ours:{function}", needs, "winogen", narrows=True)
+    for name, function, needs in (
+        ("winogen.torch", "torch_net", ("torch",)),
+        ("winogen.onnx", "onnx_net", ("onnx", "onnxruntime")),
     )
 }
 # What each of them starts from, and is to be faster than.

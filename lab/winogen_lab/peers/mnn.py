@@ -28,15 +28,20 @@ def layer(
     return {"CPU": build}
 
 
-def net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
-    """The exported file."""
-    source = folder / "net.onnx"
-    return {
-        "CPU": lambda: _session(source, np.load(folder / "x.npy"), output_shape(folder), threads)
-    }
+def net(net: Net, folder: Path, threads: int, **within: float) -> dict[str, Callable[[], Way]]:
+    """The exported file; within a tolerance, in its usual precision."""
+    source, precision = folder / "net.onnx", "normal" if within else "high"
+
+    def build() -> Way:
+        x = np.load(folder / "x.npy")
+        return _session(source, x, output_shape(folder), threads, precision)
+
+    return {"CPU": build}
 
 
-def _session(source: Path, x: np.ndarray, shape: tuple[int, ...], threads: int) -> Way:
+def _session(
+    source: Path, x: np.ndarray, shape: tuple[int, ...], threads: int, precision: str = "high"
+) -> Way:
     """One session of a model from "x" to "y"; its input is copied in beforehand."""
     import MNN
 
@@ -44,7 +49,7 @@ def _session(source: Path, x: np.ndarray, shape: tuple[int, ...], threads: int) 
     _convert(source, converted)
     interpreter = MNN.Interpreter(str(converted))
     session = interpreter.createSession(
-        {"backend": "CPU", "numThread": threads, "precision": "high"}
+        {"backend": "CPU", "numThread": threads, "precision": precision}
     )
     image = interpreter.getSessionInput(session, "x")
     interpreter.resizeTensor(image, x.shape)

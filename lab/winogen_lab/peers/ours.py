@@ -39,7 +39,7 @@ def layer(
     return {n: partial(_conv, layer, x, weight, threads, **one) for n, one in variants.items()}
 
 
-def torch_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+def torch_net(net: Net, folder: Path, threads: int, **within: Any) -> dict[str, Callable[[], Way]]:
     """`winogen.torch.optimize` on the module as it was built."""
 
     def build() -> Way:
@@ -47,13 +47,13 @@ def torch_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Wa
         from winogen_lab.peers import pytorch
 
         module, image = pytorch.prepared(net, folder, threads, fold=False)
-        faster = winogen.torch.optimize(module, (image,), threads=threads)
+        faster = winogen.torch.optimize(module, (image,), threads=threads, **within)
         return pytorch.of_module(faster, image)
 
     return {"optimize": build}
 
 
-def onnx_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+def onnx_net(net: Net, folder: Path, threads: int, **within: Any) -> dict[str, Callable[[], Way]]:
     """ONNX Runtime with winogen's operators, on the file that `winogen.onnx.optimize` wrote."""
 
     def build() -> Way:
@@ -61,7 +61,8 @@ def onnx_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way
         from winogen_lab.peers import ort
 
         faster = folder / f"faster-{os.getpid()}.onnx"  # another winogen may write its own
-        winogen.onnx.optimize(str(folder / "net.onnx"), str(faster), threads=threads)
+        source = str(folder / "net.onnx")
+        winogen.onnx.optimize(source, str(faster), threads=threads, **within)
         return ort.of_net(faster, folder, threads, winogen.onnx.get_library_path())
 
     return {"optimize": build}

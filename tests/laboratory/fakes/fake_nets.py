@@ -21,6 +21,10 @@ def rough(net, folder, threads):
     return {"rough": lambda: _way(folder, 0.125)}
 
 
+def narrow(net, folder, threads, **within):
+    return {"narrow": lambda: _way(folder, 0.125 if within == {"tolerance": 0.25} else 0.0)}
+
+
 def infinite(net, folder, threads):
     return {"infinite": lambda: _way(folder, np.inf)}
 
