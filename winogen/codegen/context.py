@@ -164,6 +164,7 @@ class RealKernelContext(ProductKernelContext):
     array_number: str  # the type of numbers in arrays
     filter_number: str  # of packed filters
     storage: Sequence[NumberType]  # the types that are widened when loaded, rounded when stored
+    only_operands: bool  # whether nothing is rounded to one but what instructions multiply
     scaled: bool  # whether packed filters have scales
     scaled_type: str  # what these are made for: a type of a small range
     precision: Precision
@@ -199,6 +200,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "array_number": _stored_as(precision.arrays, real),
         "filter_number": "word" if words else _stored_as(precision.filters, real),
         "storage": precision.stored,
+        "only_operands": not precision.narrow and bool(target.multiplying(precision.format)),
         "narrow_filter": precision.narrow_filter,
         "filter_address": "filter_address" if precision.narrow_filter else address,
         "scaled": precision.scaled,
