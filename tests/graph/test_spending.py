@@ -11,7 +11,7 @@ from conv.reference import convolve
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, Node, Segment
 from winogen.graph.planning import Outlines
-from winogen.graph.promise import SAFE, OutputPromise, check_framework, draws_of, kept
+from winogen.graph.promise import SAFE, OutputPromise, check_framework, draws_of, gains_of, kept
 from winogen.graph.spending import Priced, Spending, offers, spent
 
 
@@ -137,6 +137,25 @@ def test_a_promise_that_nothing_keeps():
         check_framework(promise, "torch")
     with pytest.raises(InvalidValue, match="output_tolerance: got 1e-09; allowed: None for this"):
         kept(1e-9, lambda budget: 0, lambda _: None)
+
+
+def test_gains_without_time_are_those_of_layers_beside():
+    """The last layer, the first and some between are run; a value without numbers has none."""
+    true = {str(n): 10.0 ** (n % 5 - 2) for n in range(20)}
+    ran = []
+
+    def moved(name, draw):
+        ran.append(name)
+        return None if name == "10" else ([np.full(200, 1 + true[name])], 1.0)
+
+    found = gains_of(true, [np.ones(200)], moved, lambda: len(ran) == 9)
+    assert ran[:3] == ["19", "0", "16"] and "10" in ran
+    assert found.keys() == true.keys() - ({"10"} & set(ran))
+    known = sorted(int(name) for name in ran if name != "10")
+    for name, gain in found.items():
+        below = [n for n in known if n <= int(name)][-1:]
+        above = [n for n in known if n >= int(name)][:1]
+        assert gain == pytest.approx(max(true[str(n)] for n in below + above))
 
 
 def test_outputs_of_few_numbers_are_drawn_several_times():

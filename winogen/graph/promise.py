@@ -7,6 +7,7 @@ worst output of the worst of several inputs counts.
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import log
@@ -117,22 +118,42 @@ def gains_of(
     """Return how many times a layer's relative L2 error is the error that an output has from it.
 
     ``clean``: the outputs. ``moved``: returns them with noise in a value, by its name and the
-    number of the draw, and how large that is; None for what has no such name, or is no floats. The
-    output that moves most counts. Values that there is no time for are missing, too.
+    number of the draw, and how large that is; None for what has no such name, or is no floats, and
+    is missing. The output that moves most counts. Values that there is no time for have the larger
+    gain of those before and behind them that there was.
     """
+    names = list(names)
     found: dict[str, float] = {}
-    real = [place for place, y in enumerate(clean) if is_real(y)]
-    draws = draws_of(clean[place].size for place in real)
-    for name in names:
+    tried: list[int] = []
+    real = [one for one, y in enumerate(clean) if is_real(y)]
+    draws = draws_of(clean[one].size for one in real)
+    for place in _all_over(len(names)):
         if is_late():
             break
+        name = names[place]
+        tried.append(place)
         squares, runs = np.zeros(len(real)), [moved(name, draw) for draw in range(draws)]
         for outputs, noise in filter(None, runs):
-            off = [distance(outputs[place], clean[place]) / noise for place in real]
+            off = [distance(outputs[one], clean[one]) / noise for one in real]
             squares += np.square(off) / draws
         if None not in runs:
             found[name] = float(np.sqrt(squares.max(initial=0.0)))
+    known = sorted(place for place in tried if names[place] in found)
+    for place in sorted({*range(len(names))} - {*tried}) if known else ():
+        at = bisect(known, place)
+        found[names[place]] = max(found[names[beside]] for beside in known[max(0, at - 1) : at + 1])
     return found
+
+
+def _all_over(count: int) -> list[int]:
+    """Return the places of a row, so ordered that the first few of them lie all over it.
+
+    >>> _all_over(8)
+    [7, 0, 4, 2, 6, 1, 5, 3]
+    """
+    bits = count.bit_length()
+    order = sorted(range(count), key=lambda place: f"{place:0{bits}b}"[::-1])
+    return sorted(order, key=lambda place: place + 1 < count)
 
 
 class Unseen(NamedTuple):
