@@ -29,9 +29,10 @@ _AT_ONCE = 10 << 10  # bytes of tiles before they are rounded: a part of L1, bes
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "dot_i16x8": 2, "": 6}
 _OF_FOUR = 12  # the same of words of four numbers
 # Instructions by which a vector of channels is squared and added to others, scaled and rounded, and
-# joined to another; by which vectors become one whose lanes are the sums of each; and by which a
-# lane gets the inverse root of its sum.
-_ROUNDING, _LANES_SUMMED, _ROOT = 4, 3, 20
+# joined to another; by which vectors become one whose lanes are the sums of each; by which a lane
+# gets the inverse root of its sum; and by which the words of a chunk and their step find their
+# places: addresses, a request of the line, the step in all lanes and in memory.
+_ROUNDING, _LANES_SUMMED, _ROOT, _PLACED = 4, 3, 20, 6
 
 
 class RegionsOfIntegers(Regions):
@@ -125,7 +126,7 @@ class RegionsOfIntegers(Regions):
     def rounding(self, work: Work) -> Demand:
         places = work.images * self.lines(work) * work.block[1] * positions(work)
         vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, self.chunk)
-        each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes)
+        each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes + _PLACED)
         # They were stored as floats before; now come words and steps.
         return Demand(instructions=places * each, stored=places * (vectors / self.word + steps))
 
