@@ -3,73 +3,35 @@
 import copy
 import pickle
 
-import numpy as np
 import pytest
 import torch
-from quantizing import KEEPS, Basic, MobileNetV2, ResNet18, UNet, aten, qd, quantized, scaled
+from coded import agree, operators, trace_of, untouched
+from quantizing import Basic, UNet, aten, qd, quantized, scaled
 from torch import nn
 
 from winogen.graph import code_tiles
-from winogen.graph.code_calls import OPERATORS
 from winogen.graph.ops import (
     Concat,
     Enlarge,
     Lookup,
-    MaxPool,
     QAdd,
     QConv,
     QGlobalMean,
     QMean,
-    Recast,
     ScaleSums,
     Spread,
 )
 from winogen.graph.ops.quantized import After
-from winogen.tasks.duel import Times
 from winogen.testing import every_layer
-from winogen.torch import code_nodes, code_proof, codes, optimize, proving, report
+from winogen.torch import code_nodes, code_proof, proving
 from winogen.torch.building import build
-from winogen.torch.calling import Calls
-from winogen.torch.code_deciding import CodeTrial, in_tiles, modules_of, parts_of
-from winogen.torch.copies import evaluated
+from winogen.torch.code_deciding import in_tiles, modules_of
 from winogen.torch.reading import read
-from winogen.torch.tracing import traced
 
 
 @pytest.fixture
 def x():
     return torch.randn(2, 8, 14, 12)
-
-
-def trace_of(model, *inputs):
-    own = evaluated(model)
-    return next(iter(traced(own, Calls(own, inputs, {}))))
-
-
-def operators(reading):
-    """The operators of codes in a model, by class."""
-    parts = parts_of(reading)
-    nodes = [node for part in parts for node in part.graph.nodes]
-    return [type(node.op) for node in nodes if isinstance(node.op, OPERATORS)]
-
-
-def agree(model, *inputs):
-    """Assert that codes differ by one step at most, and few do, layer by layer; what was read."""
-    trace = trace_of(model, *inputs)
-    reading = read(trace.module)
-    body = build(reading, reading.graph, ())
-    modules = modules_of(body)
-    assert modules, "nothing was read"
-    values = proving.recorded(trace.module, inputs)
-    with torch.no_grad():
-        outputs = body(*inputs)
-        (wanted,) = trace.module(*inputs)
-    for one in modules:
-        assert code_proof.disagreements(one, values) == {}
-    (y,) = outputs
-    assert y.shape == wanted.shape and y.dtype == wanted.dtype
-    assert (y - wanted).abs().max() <= 0.05 * wanted.abs().max()
-    return operators(reading)
 
 
 LAYERS = {
@@ -231,143 +193,6 @@ def test_weights_of_bytes_with_one_scale(x):
             assert untouched(model, x) == []
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
-def test_maps_joined(dtype, x):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.other = nn.Conv2d(8, 12, 3), nn.Conv2d(8, 5, 3, bias=False)
-            self.last = nn.Conv2d(29, 8, 1)
-
-        def forward(self, x):
-            y = self.one(x)
-            return self.last(torch.cat([y, torch.relu(self.other(x)), y], -3))
-
-    found = agree(quantized(scaled(Net()), x, dtype=dtype), x)
-    assert found.count(Concat) == 1 and 1 <= found.count(Lookup) <= 3
-
-
-def test_maps_of_the_same_codes_are_joined_as_they_are(x):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(24, 8, 1)
-
-        def forward(self, x):
-            y = self.one(x)
-            return self.last(torch.cat([y, y], 1))
-
-    found = agree(quantized(scaled(Net()), x), x)
-    assert found.count(Concat) == 1 and Lookup not in found
-
-
-def test_parts_of_a_join_that_wait_for_torch(x):
-    """What becomes of the codes of a part is in one call with what joins them."""
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.other = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 12, 1)
-            self.last = nn.Conv2d(24, 8, 1)
-
-        def forward(self, x):
-            y = self.one(x)
-            return self.last(torch.cat([y, 3 * torch.sinh(self.other(y))], 1))
-
-    found = agree(quantized(scaled(Net()), x), x)
-    assert found.count(Concat) == 1 and Lookup in found
-
-
-@pytest.mark.parametrize("axis", [0, 2, -1])
-def test_other_axes_are_joined_by_torch(axis, x):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 1)
-
-        def forward(self, x):
-            y = self.one(x)
-            return self.last(torch.cat([y, y], axis))
-
-    assert Concat not in untouched(quantized(scaled(Net()), x), x)
-
-
-ENLARGED = {
-    "by factors": {"scale_factor": (2, 3)},
-    "to a size": {"size": (31, 12)},
-    "smaller": {"size": (5, 31)},
-}
-
-
-@pytest.mark.parametrize("options", ENLARGED.values(), ids=ENLARGED)
-def test_the_nearest_pixels(options, x):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 3)
-
-        def forward(self, x):
-            y = nn.functional.interpolate(torch.relu(self.one(x)), **options)
-            return self.last(y)
-
-    found = agree(quantized(scaled(Net()), x), x)
-    assert found.count(Enlarge) == 1 and found.count(QConv) == 2
-
-
-def test_pixels_are_those_of_torch():
-    """Of factors and sizes whose quotients float32 rounds up, too."""
-    for factor, count in [(3, 7), (41, 5), (47, 9), (1, 4)]:
-        x = torch.randn(1, 2, count, 3)
-        for op, options in [
-            (Enlarge((factor, 2)), {"scale_factor": (factor, 2)}),
-            (Enlarge(size=(factor, 7)), {"size": (factor, 7)}),
-            (Enlarge(size=(count * factor - 1, 3)), {"size": (count * factor - 1, 3)}),
-        ]:
-            wanted = nn.functional.interpolate(x, **options).numpy()
-            assert op.output([tuple(x.shape)]) == wanted.shape
-            np.testing.assert_array_equal(op.computed(x.numpy()), wanted)
-
-
-def test_factors_that_are_not_whole_stay(x):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.last = nn.Conv2d(8, 12, 3), nn.Conv2d(12, 8, 3)
-
-        def forward(self, x):
-            return self.last(nn.functional.interpolate(self.one(x), scale_factor=1.5))
-
-    assert Enlarge not in untouched(quantized(scaled(Net()), x), x)
-
-
-def test_channels_as_pixels(x):
-    net = nn.Sequential(nn.Conv2d(8, 12, 3), nn.PixelShuffle(2), nn.ReLU(), nn.Conv2d(3, 8, 3))
-    found = agree(quantized(scaled(net), x), x)
-    assert found.count(Spread) == 1 and found.count(QConv) == 2
-
-
-def test_numbers_that_are_chosen_before_they_are_quantized(x):
-    """As PyTorch's quantizers leave a pool behind a layer, and more."""
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.last = nn.Conv2d(8, 6, 3), nn.Conv2d(3, 8, 3)
-
-        def forward(self, x):
-            y = nn.functional.max_pool2d(torch.relu(self.one(x)), 2, 2, 1)
-            y = nn.functional.interpolate(torch.cat([y, y], 1), scale_factor=2)
-            return self.last(torch.relu(nn.functional.pixel_shuffle(y, 2)))
-
-    model = quantized(scaled(Net()), x)
-    for node in [node for node in model.graph.nodes if node.target in KEEPS]:
-        node.replace_input_with(node.args[0], node.args[0].args[0].args[0])
-    model.graph.eliminate_dead_code()
-    model.recompile()
-    kinds = [one for one in agree(model, x) if one not in (Recast, Lookup)]
-    assert kinds == [QConv, MaxPool, Concat, Enlarge, Spread, QConv, ScaleSums]
-
-
 def _wrong_table(monkeypatch):
     real = Lookup.recoding
 
@@ -440,15 +265,6 @@ def changed(model, kind, change):
     model.graph.lint()
     model.recompile()
     return model
-
-
-def untouched(model, x):
-    """How many operators of codes are left; what is made computes the same."""
-    reading = read(trace_of(model, x).module)
-    with torch.no_grad():
-        (y,) = build(reading, reading.graph, ())(x)
-        torch.testing.assert_close(y, model(x), rtol=0, atol=0.1)
-    return operators(reading)
 
 
 def two(x, **options):
@@ -558,128 +374,3 @@ def test_what_is_excluded_stays(x):
     trace = trace_of(model, x)
     reading = read(trace.module, exclude=lambda node: "excluded" * (node.name == "conv2d"))
     assert operators(reading).count(QConv) == 1
-
-
-# ---- whole models --------------------------------------------------------------------------------
-
-NETS = {
-    "resnet18": (ResNet18, {}, 21),
-    "resnet18, sums fused": (ResNet18, {"fuses": True}, 21),
-    "mobilenet_v2, int8": (MobileNetV2, {"dtype": torch.int8}, 53),
-    "mobilenet_v2, sums fused": (MobileNetV2, {"fuses": True}, 53),
-}
-
-
-@pytest.mark.usefixtures("never_torch")
-@pytest.mark.parametrize("net, options, layers", NETS.values(), ids=NETS)
-def test_a_net_of_real_size_is_one_call(net, options, layers):
-    x = torch.randn(1, 3, 224, 224)
-    plain = scaled(net())
-    model = quantized(plain, x, **options)
-    ours = optimize(model, x, seconds=None)
-    told = report(ours)
-    assert told.tracer == "its own graph" and told.segments == 1
-    assert len(told.rows) == layers
-    assert all("_" in row.runs and row.predicted for row in told.rows)
-    with torch.no_grad():
-        for one in (x, torch.randn_like(x)):
-            y, wanted, real = ours(one), model(one), plain(one)
-            # As far from the model as rounding to codes is from the net, at most.
-            assert (y - wanted).std() <= 1.5 * (wanted - real).std()
-            assert (y - real).std() <= 1.2 * (wanted - real).std()
-
-
-@pytest.mark.usefixtures("never_torch")
-def test_a_u_net_of_any_size_is_one_call():
-    x, other = torch.randn(2, 3, 16, 24), torch.randn(3, 3, 32, 20)
-    model = quantized(scaled(UNet()), x, static=False)
-    assert agree(model, x).count(QConv) == 8
-    ours = optimize(model, x, seconds=None)
-    told = report(ours)
-    names = ["first", "second", "deep", "up", "merge", "last", "fine", "head"]
-    assert told.segments == 1 and [row.name for row in told.rows] == names
-    assert told.rows[3].what == "quantized conv 1x1 32->64, spread 2x2"
-    with torch.no_grad():
-        for one in (x, other):
-            y, wanted = ours(one), model(one)
-            assert y.shape == wanted.shape == (len(one), 3, *(2 * n for n in one.shape[2:]))
-            assert (y - wanted).abs().max() <= 0.05 * wanted.abs().max()
-
-
-@pytest.fixture
-def small():
-    """A model of some layers, with its example."""
-    x = torch.randn(2, 3, 20, 20)
-    layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3), nn.Sigmoid()
-    return quantized(scaled(nn.Sequential(*layers)), x, static=False), x
-
-
-@pytest.mark.usefixtures("never_torch")
-def test_copies_files_and_other_sizes(small):
-    model, x = small
-    ours = optimize(model, x)
-    with torch.no_grad():
-        for other in (x, torch.randn(3, 3, 31, 24)):
-            y = ours(other)
-            torch.testing.assert_close(y, model(other), rtol=0, atol=0.02)
-            assert torch.equal(copy.deepcopy(ours)(other), y)
-    (module,) = modules_of(ours.winogen_fast.body)  # exported models cannot be pickled
-    given = torch.randint(0, 256, (1, 3, 20, 20), dtype=torch.uint8)
-    assert torch.equal(pickle.loads(pickle.dumps(module))(given), module(given))
-
-
-@pytest.mark.usefixtures("never_torch")
-def test_a_wrong_layer_goes_back_to_torch(small, monkeypatch):
-    """Its codes are off by one everywhere, as a zero point that was lost would have it."""
-    model, x = small
-    right = codes._CodeReader._convolution
-
-    def wrong(self, node, *rest):
-        made = right(self, node, *rest)
-        return made.__class__(
-            type(made.op)(**{**vars(made.op), "y_zero": made.op.y_zero + 2}),
-            made.inputs, made.outputs, made.label,
-        )  # fmt: skip
-
-    monkeypatch.setattr(codes._CodeReader, "_convolution", wrong)
-    ours = optimize(model, x)
-    with torch.no_grad():
-        torch.testing.assert_close(ours(x), model(x), rtol=0, atol=0.02)
-    body = ours.winogen_model if ours.winogen_fast is None else ours.winogen_fast.body
-    made = [node for one in modules_of(body) for node in one.part.layers]
-    assert all(node.op.y_scale is None for node in made)  # only numbers of sums
-
-
-def test_what_torch_computes_faster_stays(small, monkeypatch):
-    model, x = small
-    monkeypatch.setattr(CodeTrial, "times", lambda self: Times(2.0, 1.0))
-    ours = optimize(model, x)
-    with torch.no_grad():
-        torch.testing.assert_close(ours(x), model(x), rtol=0, atol=1e-6)
-    assert not ours.winogen_fast or not modules_of(ours.winogen_fast.body)
-
-
-@pytest.mark.usefixtures("never_torch")
-def test_compiled_and_on_meta_tensors(small):
-    model, x = small
-    ours = optimize(model, x)
-    body = ours.winogen_fast.body
-    (module,) = modules_of(body)
-    given = torch.zeros(2, 3, 20, 20, dtype=torch.uint8)
-    shapes = [y.shape for y in [module(given)]]
-    with torch.device("meta"):
-        assert [module(torch.zeros(2, 3, 20, 20, dtype=torch.uint8)).shape] == shapes
-
-
-def test_quantizers_of_torchao(small):
-    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason="no torchao")
-    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
-
-    x = torch.randn(1, 3, 64, 64)
-    net = scaled(ResNet18(16, 10))
-    quantizer = x86.X86InductorQuantizer()
-    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
-    prepared = pt2e.prepare_pt2e(torch.export.export(net, (x,)).module(), quantizer)
-    prepared(x)
-    model = pt2e.convert_pt2e(prepared)
-    assert agree(model, x).count(QConv) == 21
