@@ -100,6 +100,19 @@ def test_who_reaches_no_module_is_not_asked():
         assert ours._is_lent[0] and copy.copy(ours)._is_lent is ours._is_lent
 
 
+def test_names_of_fields_are_the_models():
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self._model = Net()
+
+        def forward(self, x):
+            return self._model(x)
+
+    ours = optimize(Wrapper().eval(), torch.randn(1, 4, 12, 12))
+    assert type(ours._model) is Net and type(ours.winogen_model) is Wrapper
+
+
 def test_what_a_model_returns_of_its_own_may_change():
     class Returning(Net):
         def forward(self, x):

@@ -73,7 +73,7 @@ class Optimized(nn.Module):
     """
 
     _parameters, _buffers, _modules = map(_lent, _TABLES)
-    winogen_model = _lent("_model")
+    winogen_model = _lent("_winogen_model")
 
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
@@ -82,7 +82,7 @@ class Optimized(nn.Module):
         for table in _TABLES:
             fields[table] = getattr(model, table)
         fields["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
-        fields["_model"] = model
+        fields["_winogen_model"] = model
         fields["winogen_fast"] = fast
         fields["winogen_report"] = report
         fields["training"] = False
@@ -97,20 +97,19 @@ class Optimized(nn.Module):
         """Return what the model returns."""
         fast: Fast | None = self.winogen_fast
         if fast is None or exported():
-            return self._model(*args, **kwargs)
+            return self._winogen_model(*args, **kwargs)
         readiness: Readiness = self._readiness
         if torch.compiler.is_compiling():  # dynamo reads no further
             return self._compiled(fast, args, kwargs)
         if transformed():
-            return self._model(*args, **kwargs)
+            return self._by_model(args, kwargs)
         tensors, reason = self.winogen_taken(fast, args, kwargs)
         if not reason:
             if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-                self._lend()
-                return self._model(*args, **kwargs)  # which knows where gradients end
+                return self._by_model(args, kwargs)  # which knows where gradients end
             if not all(tensor.numel() for tensor in tensors):
                 # Some operators of torch refuse empty tensors, even where nobody needs the result.
-                return self._model(*args, **kwargs)
+                return self._by_model(args, kwargs)
             try:
                 if waits() or readiness.holds(tensors):
                     with calling():
@@ -119,19 +118,23 @@ class Optimized(nn.Module):
                 if self._tested:
                     raise
                 reason = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
-        self._lend()  # to hooks, and to its own code
         with calling():
-            result = self._model(*args, **kwargs)
+            result = self._by_model(args, kwargs)
         if not reason:
             readiness.ask(tensors)  # behind the call, which it would hold up
         elif not (self._warned or self._tested):
             self.__dict__["_warned"] = True
             warnings.warn(
-                f"an optimized {type(self._model).__name__} computes as the model itself "
+                f"an optimized {type(self._winogen_model).__name__} computes as the model itself "
                 f"does, and not faster: {reason}{_help(reason)}",
                 stacklevel=4,
             )
         return result
+
+    def _by_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the copy returns, whose modules its hooks and its own code get."""
+        self._lend()
+        return self._winogen_model(*args, **kwargs)
 
     def winogen_taken(self, fast: Fast, args: Any, kwargs: Any) -> tuple[list[Tensor], str]:
         """Return the tensors of a call and "", or why segments are not right for it."""
@@ -175,10 +178,10 @@ class Optimized(nn.Module):
     def _compiled(self, fast: Fast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that dynamo traces: the segments as operators, or the model as it is."""
         if kwargs or not (fast.calls.single and fast.guard is None and _TELLS_EXPORTS):
-            return self._model(*args, **kwargs)
+            return self._winogen_model(*args, **kwargs)
         (x,) = args
         if x.dtype != fast.calls.leaves[0].dtype or x.dim() != fast.calls.leaves[0].rank:
-            return self._model(x)
+            return self._winogen_model(x)
         return self._returned(fast, [x], fast.body(x))
 
     # ---- what is seen of the copy ---------------------------------------------------------------
@@ -188,7 +191,7 @@ class Optimized(nn.Module):
         try:
             value = super().__getattr__(name)
         except AttributeError:
-            model = self.__dict__.get("_model")
+            model = self.__dict__.get("_winogen_model")
             if model is None or name.startswith("__"):
                 raise
             value = getattr(model, name)
@@ -197,7 +200,7 @@ class Optimized(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse what the segments would not notice."""
-        model = self.__dict__.get("_model")
+        model = self.__dict__.get("_winogen_model")
         if model is not None and name not in self.__dict__ and hasattr(model, name):
             raise InvalidValue(
                 f"{name}: got a new value; allowed: to set it on the original, and to optimize that"
@@ -208,31 +211,31 @@ class Optimized(nn.Module):
     def __getitem__(self, index: Any) -> Any:
         """Return what the copy has there, as a sequence of layers."""
         self._lend()
-        return self._model[index]
+        return self._winogen_model[index]
 
     def __len__(self) -> int:
         """Return how many layers the copy has, if it is a sequence."""
-        return len(self._model)
+        return len(self._winogen_model)
 
     def __bool__(self) -> bool:
         return True
 
     def extra_repr(self) -> str:
         """What it was made of."""
-        return f"winogen's copy of {type(self._model).__name__}"
+        return f"winogen's copy of {type(self._winogen_model).__name__}"
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._model)})
+        return sorted({*super().__dir__(), *dir(self._winogen_model)})
 
     def winogen_release(self) -> None:
         """Move into a file what is read only in rare cases; copies do the same."""
         self.__dict__["winogen_released"] = True
-        release(self._model, self.winogen_fast and self.winogen_fast.body)
+        release(self._winogen_model, self.winogen_fast and self.winogen_fast.body)
         self._watch()
 
     def _watch(self) -> None:
         """Note what the copy is made of now."""
-        self.__dict__["_seen"] = _Seen(self._model)
+        self.__dict__["_seen"] = _Seen(self._winogen_model)
         self.__dict__.setdefault("_is_lent", [False])  # which shallow copies share
 
     def _lend(self) -> None:
@@ -268,7 +271,7 @@ class Optimized(nn.Module):
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the state of the copy, which the original can load."""
         self._lend()
-        return self._model.state_dict(*args, **kwargs)
+        return self._winogen_model.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse new weights."""
@@ -282,7 +285,7 @@ class Optimized(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Optimized:
         """Refuse other types and devices."""
-        dtypes = {t.dtype for t in self._model.parameters() if t.is_floating_point()}
+        dtypes = {t.dtype for t in self._winogen_model.parameters() if t.is_floating_point()}
         dtypes = dtypes or {torch.float32}
         for dtype in dtypes:
             try:
@@ -302,7 +305,7 @@ class Optimized(nn.Module):
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead: the copy."""
-        model: nn.Module = self._model
+        model: nn.Module = self._winogen_model
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -314,7 +317,7 @@ class Optimized(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for table in _TABLES:
-            self.__dict__[table] = getattr(self._model, table)
+            self.__dict__[table] = getattr(self._winogen_model, table)
         fast = self.winogen_fast
         self.__dict__["_readiness"] = fast and Readiness(fast.body)
         if self.winogen_released:

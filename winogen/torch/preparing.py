@@ -80,7 +80,7 @@ def _run(
         with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
             for place, tensors in list(enumerate(inputs))[done:]:
                 step(place, len(inputs), " ".join(str(tuple(t.shape)) for t in tensors))
-                with restored(made._model):
+                with restored(made._winogen_model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
                     _, reason = made.winogen_taken(fast, args, kwargs) if fast else ([], "")
                     made(*args, **kwargs)
