@@ -53,10 +53,10 @@ def simulated(monkeypatch):
 def test_a_layer_that_hardly_matters_may_be_off_by_more(isa, simulated):
     """Whatever the target, of whose machine times are; the plan keeps all tolerances."""
     read, predictions = network(loaded(branches())), simulated(lambda predicted: predicted)
-    kept = Promising("net", read, 1e-6, {}).kept(TARGETS[isa])
+    kept = Promising("net", read, 4e-7, {}).kept(TARGETS[isa])
     assert kept.spent["conv_1"].tolerance > 1.5 * kept.spent["conv_0"].tolerance
     assert kept.promise.predicted in predictions
-    assert kept.promise.measured <= SAFE * 1e-6
+    assert kept.promise.measured <= SAFE * 4e-7
     plan = schedule(read, TARGETS[isa], tolerances=kept.tolerances)
     assert plan.errors.keys() >= kept.tolerances.keys()
     assert all(plan.errors[name] <= most for name, most in kept.tolerances.items())
