@@ -37,6 +37,10 @@ def hooked(seen):
     return model
 
 
+def exported(ours):
+    return torch.export.export(ours, (torch.randn(1, 4, 12, 12),))
+
+
 REACHED = {
     "an attribute": lambda ours: ours.first.weight,
     "parameters": lambda ours: next(ours.parameters()),
@@ -48,6 +52,9 @@ REACHED = {
     "the copy": lambda ours: ours.winogen_model.first.weight,
     "a shallow copy": lambda ours: copy.copy(ours).first.weight,
     "its fields": lambda ours: ours._modules["first"].weight,
+    "a script": lambda ours: torch.jit.script(ours).first.weight,
+    "a trace": lambda ours: next(torch.jit.trace(ours, torch.randn(1, 4, 12, 12)).parameters()),
+    "an export": lambda ours: next(iter(exported(ours).state_dict.values())),
 }
 
 

@@ -305,6 +305,7 @@ class Optimized(nn.Module):
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead: the copy."""
+        self._lend()
         model: nn.Module = self._winogen_model
         return model
 
