@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from math import exp, log
 from pathlib import Path
-from statistics import mean
 
 from winogen.progress import telling
 from winogen.toolchain.machine_file import cpu_name
+from winogen_lab.bench.report import geometric_mean
 from winogen_lab.nets import chosen_nets, report
 from winogen_lab.nets.runner import NetSettings, run_nets
 from winogen_lab.peers import OUR_NETS, chosen
@@ -66,7 +65,7 @@ def main() -> None:
             flush=True,
         )
         gains.append(found["ratio"])
-    print(f"\ngeometric mean: {exp(mean(map(log, gains))):.2f}")
+    print(f"\ngeometric mean: {geometric_mean(gains):.2f}")
 
 
 if __name__ == "__main__":

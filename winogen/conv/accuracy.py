@@ -29,7 +29,7 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     >>> predicted_error(layer, Choice("direct"), TARGETS["avx2"]) < 1e-6
     True
     """
-    return _predicted(*_facts(layer, choice, target))
+    return _predicted(_facts(layer, choice, target))
 
 
 def norm_error(layer: Layer, choice: Choice, target: Target) -> float:
@@ -37,12 +37,12 @@ def norm_error(layer: Layer, choice: Choice, target: Target) -> float:
 
     All outputs of a tile count here, not the worst alone. Those of large tiles differ by factors.
     """
-    return _estimated(*_facts(layer, choice, target)).relative_l2
+    return _estimated(_facts(layer, choice, target)).relative_l2
 
 
 def sum_error(precision: Precision, terms: int, block: int) -> float:
     """Return the same of sums of so many ``terms``, of which a ``block`` is added at a time."""
-    return _predicted(precision, terms, (None, None), 1, (("block", block),))
+    return _predicted((precision, terms, (None, None), 1, (("block", block),)))
 
 
 # What an earlier process predicted of the same; the oldest go first.
@@ -69,29 +69,17 @@ def _facts(layer: Layer, choice: Choice, target: Target) -> _Facts:
 
 
 @lru_cache(maxsize=4096)
-def _predicted(
-    precision: Precision,
-    channels: int,
-    transforms: tuple[Any, Any],
-    taps: int,
-    summed: tuple[tuple[str, int], ...],
-) -> float:
-    facts = precision, channels, transforms, taps, summed
+def _predicted(facts: _Facts) -> float:
     known = _recalled.get(facts)
-    return _estimated(*facts).relative_max if known is None else known
+    return _estimated(facts).relative_max if known is None else known
 
 
 @lru_cache(maxsize=4096)
-def _estimated(
-    precision: Precision,
-    channels: int,
-    transforms: tuple[Any, Any],
-    taps: int,
-    summed: tuple[tuple[str, int], ...],
-) -> Estimate:
+def _estimated(facts: _Facts) -> Estimate:
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
+    precision, channels, transforms, taps, summed = facts
     options: dict[str, Any] = dict(
         precision=precision, distribution="normal", fused=True, order="naive", filters="float64"
     )

@@ -107,10 +107,10 @@ def offers_of(problem: Problem, settings: Settings) -> list[Priced]:
     query = Query.here(problem, request, settings.target, settings.machine)
     found: list[Priced] = []
     for one in rankings.kept("offers", query, partial(_fastest, query)):
-        most = _rounded_up(measured_error(error_of(problem, one, settings.target)))
+        tolerance = _rounded_up(measured_error(error_of(problem, one, settings.target)))
         error = norm_error_of(problem, one, settings.target)
         if not found or error < found[-1].error:
-            found.append(Priced(most, one.seconds, error))
+            found.append(Priced(tolerance, one.seconds, error))
     return found
 
 

@@ -16,7 +16,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm, remove_spectral_norm
 from torch.nn.utils.weight_norm import WeightNorm, remove_weight_norm
 
 # What nn.Module keeps for itself; all else in a module's dictionary is the state of its user.
-_TABLES = ("_parameters", "_buffers", "_modules")
+TABLES = ("_parameters", "_buffers", "_modules")
 _CONTAINERS = (list, dict, set)
 _COMPUTING = (WeightNorm, SpectralNorm, prune.BasePruningMethod)  # hooks that set a weight
 
@@ -174,8 +174,8 @@ def _tensors(model: nn.Module, table: str) -> list[torch.Tensor]:
 
 def _fields(module: nn.Module) -> dict[str, Any]:
     """All that a module refers to by name."""
-    fields = {name: value for name, value in vars(module).items() if name not in _TABLES}
-    for table in _TABLES:
+    fields = {name: value for name, value in vars(module).items() if name not in TABLES}
+    for table in TABLES:
         fields |= getattr(module, table)
     return fields
 
@@ -203,7 +203,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _put(module: nn.Module, name: str, value: Any) -> None:
-    for table in _TABLES:
+    for table in TABLES:
         if name in getattr(module, table):
             getattr(module, table)[name] = value
             return
@@ -211,5 +211,5 @@ def _put(module: nn.Module, name: str, value: Any) -> None:
 
 
 def _drop(module: nn.Module, name: str) -> None:
-    for table in (*(getattr(module, table) for table in _TABLES), vars(module)):
+    for table in (*(getattr(module, table) for table in TABLES), vars(module)):
         table.pop(name, None)

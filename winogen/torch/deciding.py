@@ -170,6 +170,8 @@ def decide(
         if node.output not in lacking
     ]
 
+    norms = spending.errors if spending else {}  # errors of rows are those of the worst output
+
     def decided(slower: Collection[str]) -> Decision:
         packed: dict[str, int] = {}
         allowed: dict[str, float] = {}
@@ -186,7 +188,6 @@ def decide(
                 row = row.left_to_torch("torch is faster")
             else:
                 packed[node.output] = row.packed_bytes
-                norms = spending.errors if spending else {}  # `row.error` is the worst output's
                 errors[node.output] = norms.get(node.output, row.error or 0.0)
             rows.append(row)
         if spending:

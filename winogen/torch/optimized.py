@@ -17,6 +17,7 @@ from winogen.graph.later import waiting, waits
 from winogen.tasks.idle import calling
 from winogen.torch.arrays import is_planar
 from winogen.torch.calling import Calls, CallStructure
+from winogen.torch.copies import TABLES
 from winogen.torch.readiness import Readiness
 from winogen.torch.releasing import release
 from winogen.torch.report import Report
@@ -37,9 +38,6 @@ class Fast:
     structure: CallStructure  # of what the model returns
     planar: tuple[bool, ...]  # leaves that the model returns contiguous for planar inputs
     guard: SizeGuard | None = None
-
-
-_TABLES = "_parameters", "_buffers", "_modules"
 
 
 def _lent(field: str) -> Any:
@@ -72,14 +70,14 @@ class Optimized(nn.Module):
     take longer than a small layer.
     """
 
-    _parameters, _buffers, _modules = map(_lent, _TABLES)
+    _parameters, _buffers, _modules = map(_lent, TABLES)
     winogen_model = _lent("_winogen_model")
 
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
         fields = self.__dict__
         # One truth: the copy and this module share their tables.
-        for table in _TABLES:
+        for table in TABLES:
             fields[table] = getattr(model, table)
         fields["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
         fields["_winogen_model"] = model
@@ -317,7 +315,7 @@ class Optimized(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for table in _TABLES:
+        for table in TABLES:
             self.__dict__[table] = getattr(self._winogen_model, table)
         fast = self.winogen_fast
         self.__dict__["_readiness"] = fast and Readiness(fast.body)

@@ -105,19 +105,17 @@ def bench(
     if nets:
         if dtype is not Dtype.FLOAT32:
             _refuse("dtype", f"{dtype.value} with --nets", "float32")
-        within = (
-            {"tolerance": _tolerance(options.pop("tolerance"))} if "tolerance" in options else {}
-        )
-        for option, given in {
-            **options,
-            "algorithms": algorithms,
-            "batch": batch,
-            "profile": profile or None,
-        }.items():
-            if given is not None:
-                _refuse(option, f"{given} with --nets", "none; options of layers")
+        from winogen.conv.arguments import positive
         from winogen_lab.cli.bench_nets import bench_nets
 
+        within = {}
+        if "tolerance" in options:
+            given = options.pop("tolerance")
+            within["tolerance"] = positive("tolerance", given, "None or a positive number")
+        others = {"algorithms": algorithms, "batch": batch, "profile": profile or None}
+        for option, given in {**options, **others}.items():
+            if given is not None:
+                _refuse(option, f"{given} with --nets", "none; options of layers")
         bench_nets(
             names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
             min_time=_seconds(min_time), as_json=as_json, results=results, plot=plot, show=show,
@@ -153,12 +151,6 @@ def bench(
         from winogen_lab.bench.plot import save_plot
 
         save_plot(document, plot)
-
-
-def _tolerance(value: float) -> float:
-    from winogen.conv import arguments
-
-    return arguments.positive("tolerance", value, "None or a positive number")
 
 
 def _refuse(option: str, value: str, allowed: str) -> None:

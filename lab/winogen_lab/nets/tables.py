@@ -23,7 +23,7 @@ def render(document: dict) -> Group:
         times(document),
         accuracy(document),
     ]
-    if document["summary"]["doors"] and not report.tolerance(document):
+    if _doors(document):
         parts.append(doors(document))
     if document["summary"]["beside"]:
         parts.append(beside(document))
@@ -97,9 +97,15 @@ def accuracy(document: dict) -> Table:
     )
 
 
+def _doors(document: dict) -> dict:
+    """What is compared with what is asked: nothing within a tolerance."""
+    found: dict = {} if report.tolerance(document) else document["summary"]["doors"]
+    return found
+
+
 def doors(document: dict) -> Table:
     """Each of ours beside the framework that it starts from."""
-    names = list(document["summary"]["doors"])
+    names = list(_doors(document))
 
     def cell(name: str, figure: str, verdict: str, digits: str) -> Callable[[dict], str]:
         def text(net: dict) -> str:
@@ -229,8 +235,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
-    doors = {} if report.tolerance(document) else summary["doors"]
-    for name, one in doors.items():
+    for name, one in _doors(document).items():
         for what, nets in (("fast", one["slower"]), ("exact", one["inexact"])):
             count = f"{one['nets'] - len(nets)} of {one['nets']} nets are as {what} as asked"
             but = f", not {escape(', '.join(nets))}" if nets else ""
