@@ -119,6 +119,17 @@ def seed(pytestconfig):
 
 
 @pytest.fixture
+def own_memory(monkeypatch, tmp_path):
+    """What is measured of nets is kept in a folder of the test, where it waits for no other."""
+    measured = importlib.import_module("winogen.graph.measured")
+    cache_dir = importlib.import_module("winogen.toolchain").cache_dir
+    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
+    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
+    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(measured, "cache_root", lambda: tmp_path)
+
+
+@pytest.fixture
 def on_m4(monkeypatch):
     """Imports one of the scripts that need an emulated Cortex-M4."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")

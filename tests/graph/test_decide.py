@@ -15,7 +15,6 @@ from winogen.graph.promise import OutputPromise
 from winogen.graph.spending import Spending
 from winogen.tasks import duel, limit
 from winogen.tasks.duel import Times
-from winogen.toolchain import cache_dir, texts
 
 FASTER, SLOWER = Times(1.0, 2.0), Times(2.0, 1.0)
 SMALL, LARGE = Errors(1e-7, 1e-7, 1e-8, 1e-8), Errors(1e-4, 1e-7, 1e-5, 1e-8)
@@ -92,11 +91,9 @@ class Promising(Framework):
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    for module in (decide, duel, limit, measured):
+def folder(own_memory, monkeypatch):
+    for module in (decide, duel, limit):
         monkeypatch.setattr(module, "is_every_layer", lambda: False)
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(texts.blobs, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(measured.Watch, "signs", lambda watch: ())
     monkeypatch.setattr(limit, "clock", lambda: 0.0)
 

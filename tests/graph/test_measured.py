@@ -10,15 +10,13 @@ from winogen.graph import measured
 from winogen.graph.measured import Memory
 from winogen.tasks.duel import Times
 from winogen.tasks.limit import limited
-from winogen.toolchain import cache_dir, texts
+from winogen.toolchain import texts
 
 TIMES = {"a layer": Times(3.0, 4.0)}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(texts.blobs, "cache_root", lambda: tmp_path)
+def folder(own_memory, tmp_path, monkeypatch):
     monkeypatch.setattr(measured.Watch, "signs", lambda watch: ())
     return tmp_path / "texts"
 
@@ -120,7 +118,6 @@ def test_without_wisdom_or_times_nothing_is_kept(folder, monkeypatch):
 def test_one_waits_for_another_and_the_time_does_not_count(folder, monkeypatch):
     held, told = threading.Event(), []
     release = threading.Event()
-    monkeypatch.setattr(measured, "cache_root", lambda: folder.parent)
     monkeypatch.setattr(measured, "note", lambda text: (told.append(text), release.set()))
 
     def first():

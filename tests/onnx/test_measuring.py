@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import winogen.onnx
-from winogen.graph import ceilings, decide, measured
+from winogen.graph import ceilings, decide
 from winogen.onnx import answers, measuring, reference
 from winogen.onnx.loading import evaluator
 from winogen.onnx.measuring import Measuring, Unmeasured
@@ -19,7 +19,6 @@ from winogen.onnx.rewrite import rewrite
 from winogen.tasks import duel
 from winogen.tasks.duel import Times
 from winogen.testing import every_layer
-from winogen.toolchain import cache_dir
 
 from .nets import Net, data, kinds
 from .test_quantized import linear
@@ -140,10 +139,7 @@ def test_layers_alike_are_measured_once(clock, library, monkeypatch):
 
 
 @pytest.mark.parametrize("whole", ((1.0, 2.0), (2.0, 1.0)))
-def test_a_model_is_measured_once(whole, clock, library, monkeypatch, tmp_path):
-    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
+def test_a_model_is_measured_once(whole, clock, library, own_memory, monkeypatch):
     _, model = chain()
     clock({"v3": SLOWER}, whole)
     first = rewrite(model)
@@ -241,11 +237,8 @@ def test_the_reference_is_the_model_in_float64(library):
     assert 0 < errors.theirs_l2 < 1e-6 and 0 < errors.ours_l2 < 1e-5
 
 
-def test_what_is_accurate_is_found_once(strict, drafts, monkeypatch, tmp_path):
+def test_what_is_accurate_is_found_once(strict, drafts, own_memory, monkeypatch):
     """For the same weights: others may need more, or less."""
-    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(ceilings, "_WORTH_IT", 0.0)
     _, model = tiled()
     first = rewrite(model)

@@ -18,7 +18,6 @@ from torch import nn  # noqa: E402
 from winogen.graph import Conv, ceilings, decide, measured, segment  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
-from winogen.toolchain import cache_dir  # noqa: E402
 from winogen.torch import deciding, drafting, known, optimize, report, wholes  # noqa: E402
 from winogen.torch.plain import Plain  # noqa: E402
 
@@ -130,14 +129,6 @@ def test_the_fastest_draft_is_proven_and_where_it_is_wrong_the_next(x, clock, mo
         same(ours(x), model(x))
 
 
-@pytest.fixture
-def remembering(monkeypatch, tmp_path):
-    """What is measured is kept in a folder of this test."""
-    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
-    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
-    monkeypatch.setattr(measured.texts.blobs, "cache_root", lambda: tmp_path)
-
-
 @pytest.mark.parametrize(
     "lost, original, folded, cut, uncut",
     (
@@ -149,7 +140,7 @@ def remembering(monkeypatch, tmp_path):
     ids=("winogen", "uncut", "cut", "folded"),
 )
 def test_a_net_is_measured_once(
-    x, clock, remembering, monkeypatch, lost, original, folded, cut, uncut
+    x, clock, own_memory, monkeypatch, lost, original, folded, cut, uncut
 ):
     model = made(nets.Residual)
     clock(lost, original, folded, cut, uncut)
@@ -177,7 +168,7 @@ def test_a_net_is_measured_once(
         optimize(model, x, tolerance=1e-3)
 
 
-def test_a_known_net_is_compared_by_its_own_kernels(clock, remembering, monkeypatch):
+def test_a_known_net_is_compared_by_its_own_kernels(clock, own_memory, monkeypatch):
     """On other sizes, too, for which others would be faster."""
     model, x = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 7, 7)
     clock(0, original=4.0, folded=5.0, cut=2.0)
@@ -191,7 +182,7 @@ def test_a_known_net_is_compared_by_its_own_kernels(clock, remembering, monkeypa
     assert wanted == own
 
 
-def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
+def test_other_numbers_are_proven_again(x, clock, own_memory, monkeypatch):
     """As accurately as they need: what was kept of others says nothing of them."""
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
@@ -214,7 +205,7 @@ def test_other_numbers_are_proven_again(x, clock, remembering, monkeypatch):
     assert max(row.error for row in report(optimize(model, x)).rows) == usual
 
 
-def test_a_proof_that_does_not_hold_is_made_again(x, clock, remembering, monkeypatch):
+def test_a_proof_that_does_not_hold_is_made_again(x, clock, own_memory, monkeypatch):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
     first = optimize(model, x)
@@ -237,7 +228,7 @@ def witnesses(monkeypatch):
 
 
 @pytest.mark.parametrize("cut, folded", ((2.0, 5.0), (3.0, 2.0)), ids=("winogen", "folded"))
-def test_a_later_process_runs_the_example_alone(x, clock, remembering, witnesses, cut, folded):
+def test_a_later_process_runs_the_example_alone(x, clock, own_memory, witnesses, cut, folded):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=folded, cut=cut)
     first = optimize(model, x)
@@ -255,7 +246,7 @@ def test_a_later_process_runs_the_example_alone(x, clock, remembering, witnesses
     "change", ("weights", "example", "more", "code", "damage", "nonsense", "times", "disk")
 )
 def test_what_is_not_as_it_was_is_compared_on_all(
-    change, x, clock, remembering, witnesses, monkeypatch, tmp_path
+    change, x, clock, own_memory, witnesses, monkeypatch, tmp_path
 ):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
@@ -288,9 +279,7 @@ def test_what_is_not_as_it_was_is_compared_on_all(
         same(ours(x), model(x))
 
 
-def test_what_was_not_measured_is_by_the_next_process(
-    x, clock, remembering, witnesses, monkeypatch
-):
+def test_what_was_not_measured_is_by_the_next_process(x, clock, own_memory, witnesses, monkeypatch):
     """Each layer that an earlier one had no time for."""
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
@@ -322,7 +311,7 @@ COUNTS: list[int] = []
 
 
 def test_a_model_that_began_to_keep_state_is_not_taken_for_the_same(
-    x, clock, remembering, witnesses, monkeypatch
+    x, clock, own_memory, witnesses, monkeypatch
 ):
     """As after a change of its code, which no digest sees."""
     model = Remembers().eval()
@@ -333,7 +322,7 @@ def test_a_model_that_began_to_keep_state_is_not_taken_for_the_same(
     assert len(witnesses) == 2 and "a call changes count" in str(report(ours))
 
 
-def test_who_waited_for_another_process_does_not_measure(x, clock, remembering, witnesses):
+def test_who_waited_for_another_process_does_not_measure(x, clock, own_memory, witnesses):
     """Two begin at once with nothing known."""
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
@@ -352,7 +341,7 @@ def test_who_waited_for_another_process_does_not_measure(x, clock, remembering, 
         assert torch.equal(results[0](x), results[1](x))
 
 
-def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):
+def test_what_runs_otherwise_is_measured_again(x, clock, own_memory, monkeypatch):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)
     optimize(model, x)
