@@ -8,6 +8,7 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.onnx.model import Model
 from winogen.onnx.promising import gains_of
 from winogen.onnx.reference import Reference
+from winogen.onnx.report import report
 from winogen.onnx.rewrite import rewrite
 from winogen.testing import every_layer
 
@@ -68,6 +69,17 @@ def test_the_error_at_the_output_is_as_promised(clock, session):
             elif own.name == "tolerance":
                 own.f = 1e-2
     assert error(loose, exact, feed, session) > 2 * error(result.model, exact, feed, session)
+
+
+def test_the_report_says_what_each_layer_may_spend(clock):
+    model, _ = branches()
+    clock({})
+    result, made = rewrite(model, output_tolerance=6e-7), report(model, output_tolerance=6e-7)
+    assert {row.layer: row.spent for row in made.rows if row.spent} == result.spent
+    assert made.promise.asked == 6e-7 and made.promise.measured == result.promise.measured
+    text = " ".join(str(made).split())
+    assert "tolerance of output" in text and "promised at the output: L2 at most 6.0e-07" in text
+    assert not any(row.spent for row in report(model).rows) and report(model).promise is None
 
 
 def test_gains_say_what_becomes_of_a_layers_error():

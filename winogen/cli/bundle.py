@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from winogen.cli.onnx import INPUT, shapes_of
+from winogen.cli.onnx import INPUT, OUTPUT_TOLERANCE, TOLERANCE, shapes_of
 
 EXAMPLE = "Example: winogen bundle model.onnx --input x=1,3,224,224 -o served"
 
@@ -17,12 +17,8 @@ def bundle(
         help="An ONNX file, optimized before or not, or what torch.export.save wrote (.pt2).",
     ),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write."),
-    tolerance: float = typer.Option(
-        None, help="Error that suffices in every layer, as in conv2d: 1e-5."
-    ),
-    output_tolerance: float = typer.Option(
-        None, help="Error that each output may have, relative, L2: 1e-4. Layers share it."
-    ),
+    tolerance: float = TOLERANCE,
+    output_tolerance: float = OUTPUT_TOLERANCE,
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a call (default: onnxruntime's or torch's)."
     ),

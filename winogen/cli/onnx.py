@@ -28,19 +28,20 @@ INPUT = typer.Option(
 _SECONDS = typer.Option(
     30.0, min=0.0, help="About how long to measure layers; inf for as long as that takes."
 )
-_TOLERANCE = typer.Option(None, help="Error that suffices in every layer, as in conv2d: 1e-5.")
+TOLERANCE = typer.Option(None, help="Error that suffices in every layer, as in conv2d: 1e-5.")
+OUTPUT_TOLERANCE = typer.Option(
+    None,
+    help="Error that suffices at the output, as 1e-4: |y - y64| / |y64| against float64. Each "
+    "layer gets its own share.",
+)
 
 
 @app.command(epilog=OPTIMIZE_EXAMPLE)
 def optimize(
     model: Path = typer.Argument(metavar="MODEL", help="An ONNX file."),
     output: Path = typer.Option(..., "--output", "-o", help="File to write."),
-    tolerance: float = _TOLERANCE,
-    output_tolerance: float = typer.Option(
-        None,
-        help="Error that suffices at the output, as 1e-4: |y - y64| / |y64| against float64. Each "
-        "layer gets its own share.",
-    ),
+    tolerance: float = TOLERANCE,
+    output_tolerance: float = OUTPUT_TOLERANCE,
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
     ),
@@ -158,7 +159,8 @@ def quantize(
 @app.command(epilog=REPORT_EXAMPLE)
 def report(
     model: Path = typer.Argument(metavar="MODEL", help="An ONNX file."),
-    tolerance: float = _TOLERANCE,
+    tolerance: float = TOLERANCE,
+    output_tolerance: float = OUTPUT_TOLERANCE,
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads (default: OMP_NUM_THREADS or all CPUs)."
     ),
@@ -172,8 +174,14 @@ def report(
     """
     from winogen.onnx.report import report as make
 
-    options: dict[str, Any] = {"tolerance": tolerance, "threads": threads, "seconds": seconds}
-    made = make(model, input_shapes=shapes_of(input), **options)
+    made = make(
+        model,
+        tolerance=tolerance,
+        threads=threads,
+        input_shapes=shapes_of(input),
+        seconds=seconds,
+        output_tolerance=output_tolerance,
+    )
     if as_json:
         print_json(made, gain=made.gain)
     else:

@@ -22,6 +22,8 @@ from winogen.graph.ir import Node
 from winogen.graph.layer_table import Line, table
 from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings
+from winogen.graph.promise import OutputPromise
+from winogen.graph.spending import Spent
 from winogen.graph.step_ways import problem_of, ways_of, ways_of_bytes
 from winogen.onnx.code_answers import held_tiles
 from winogen.onnx.drafting import late
@@ -53,6 +55,7 @@ class Row:
     direct_s: float | None = None  # predicted of direct convolution, as frameworks do it, about
     winogen_s: float | None = None  # measured; None: it was not
     onnxruntime_s: float | None = None  # ... of the nodes that the layer stands for
+    spent: Spent | None = None  # of an error that is promised at the output
 
     @property
     def gain(self) -> float | None:
@@ -65,7 +68,8 @@ class Row:
     def line(self) -> Line:
         """The row in a table."""
         times = self.predicted_s, self.winogen_s, self.onnxruntime_s
-        return Line(self.layer, self.what, self.algorithm, *times)
+        tolerance, share = self.spent or (None, None)
+        return Line(self.layer, self.what, self.algorithm, *times, tolerance=tolerance, share=share)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class Report:
     quantized_times: Times | None = None  # of all measured ones, including what stays
     errors: Errors | None = None  # at the output of the whole model; None: they are not known
     predicted: tuple[str, ...] = ()  # layers that no seconds were left to measure
+    promise: OutputPromise | None = None  # of the error at the output, if one was asked for
 
     @property
     def predicted_s(self) -> float:
@@ -129,6 +134,8 @@ class Report:
             )
         if self.errors is not None:
             yield self.errors.text("onnxruntime")
+        if self.promise is not None:
+            yield self.promise.line("onnxruntime")
         if self.unmeasured:
             yield f"not measured: {self.unmeasured}"
         if self.predicted:
@@ -148,8 +155,9 @@ def report(
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     seconds: Real | None = 30,
+    output_tolerance: Real | None = None,
 ) -> Report:
-    """Return what `optimize` gains, with the same arguments.
+    """Return what `optimize` gains, with the same arguments, and how it keeps to them.
 
     Where onnxruntime and a compiler are there, layers are measured as `optimize` does, and so is
     the whole model with all faster ones. Else there are only times that the planner predicts.
@@ -164,8 +172,8 @@ def report(
     except InvalidValue as unsized:
         return _of_open_sizes(model, arguments.threads(threads), str(unsized))
     count, largest = arguments.threads(threads), None if tolerance is None else float(tolerance)
-    options: dict[str, Any] = {"tolerance": tolerance, "threads": count, "seconds": seconds}
-    result = rewrite(proto, input_shapes=input_shapes, **options)
+    errors = {"tolerance": tolerance, "output_tolerance": output_tolerance}
+    result = rewrite(proto, threads=count, input_shapes=input_shapes, seconds=seconds, **errors)
     reading = read(model)
     settings = settings_of(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
@@ -179,16 +187,20 @@ def report(
         for node, op in reading.layers_of(whole):
             rows += _row_of_bytes(model, node, op, own, measured, tiles)
     for step, problem, made, shape in _steps(model, reading, settings) if reading.kind else ():
-        algorithm, seconds = _predicted(problem, settings)
+        spent = result.spent.get(step.label)
+        own = settings if spent is None else replace(settings, tolerance=spent.tolerance)
+        algorithm, seconds = _predicted(problem, own)
         what = str(step.op if made is None else made.op)
-        predicted = algorithm, seconds, _predicted(problem, direct)[1]
+        predicted = seconds, _predicted(problem, direct)[1]
         times = result.layers.get(step.key, (None, None))
-        rows.append(Row(step.label, what, shape or problem.output_shape, *predicted, *times))
+        sizes = shape or problem.output_shape
+        row = Row(step.label, what, sizes, algorithm, *predicted, *times)
+        rows.append(replace(row, spent=spent))
     theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     known = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
     of_bytes = Times(*map(sum, zip(*narrow_times))) if narrow_times else None
-    return Report(*known, of_bytes, result.errors, result.predicted)
+    return Report(*known, of_bytes, result.errors, result.predicted, result.promise)
 
 
 def _of_open_sizes(model: Model, threads: int, why: str) -> Report:

@@ -96,7 +96,7 @@ _ENTRIES = (
     Activation(
         "relu6",
         means="max(y, 0), but at most 6",
-        c="choose(y > 6, 6 + (vec){0}, relu_of(y))",
+        c="at_most(6 + (vec){0}, relu_of(y))",
         formula=lambda f, y: f.where(y < 0, 0, f.where(y > 6, 6, y)),
         torch=(FrameworkFunction("relu6", "ReLU6"), *_clipping(0, 6)),
         backward=lambda aten, g, y: aten.hardtanh_backward(g, y, 0, 6),
@@ -245,7 +245,7 @@ INLINE vec softplus_of(vec y)
 INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
 {
     const vec line = alpha * (y + beta / alpha);
-    return choose(line > 1, broadcast(1), relu_of(line));
+    return at_most(broadcast(1), relu_of(line));
 }""",
     ),
     Activation(
