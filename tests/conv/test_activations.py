@@ -159,13 +159,19 @@ def test_far_out(name):
     assert infinite == (np.inf if exactly[0] > 1e29 else large)
 
 
-def test_nan_passes_and_zeros_keep_their_sign():
-    image = np.array([np.nan, -0.0, 0.0, -2.0, 3.0], np.float32).reshape(1, 1, 1, 5)
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize(
+    "activation, of_minus_2",
+    (("relu", 0), ("relu6", 0), (("clip", 0, 4), 0), (("leaky_relu", 0.5), -1)),
+)
+def test_nan_and_zeros_pass(activation, of_minus_2, layout):
+    """Whatever instruction takes the larger of two numbers, and the smaller."""
+    image = np.array([np.nan, -0.0, 0.0, -2.0, 3.0, np.inf], np.float32)
     one = np.ones((1, 1, 1, 1), np.float32)
-    for activation in ("relu", ("leaky_relu", 0.5)):
-        y = Conv2d(one, activation=activation, algorithm="direct")(image).ravel()
-        assert np.isnan(y[0]) and y[4] == 3 and y[3] == (0 if activation == "relu" else -1)
-        assert not y[1] and not y[2]
+    layer = Conv2d(one, activation=activation, algorithm="direct", layout=layout)
+    y = layer(image.reshape((1, 1, 1, 6) if layout == "NCHW" else (1, 1, 6, 1))).ravel()
+    largest = {"relu6": 6, ("clip", 0, 4): 4}.get(activation, np.inf)
+    assert np.array_equal(y, [np.nan, 0, 0, of_minus_2, 3, largest], equal_nan=True)
 
 
 WRONG = {
