@@ -341,6 +341,14 @@ def test_who_waited_for_another_process_does_not_measure(x, clock, own_memory, w
         assert torch.equal(results[0](x), results[1](x))
 
 
+def test_what_another_thread_planned_is_the_same(x, monkeypatch):
+    """Two that plan at once have candidates of their own, with arrays in them."""
+    plan, model = deciding.ways_of, made(nets.Residual)
+    wanted = [row.why for row in report(optimize(model, x)).rows]
+    monkeypatch.setattr(deciding, "ways_of", lambda *given: copy.deepcopy(plan(*given)))
+    assert wanted == [row.why for row in report(optimize(model, x)).rows]
+
+
 def test_what_runs_otherwise_is_measured_again(x, clock, own_memory, monkeypatch):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)

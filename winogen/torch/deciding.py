@@ -351,7 +351,8 @@ def _row(node: Node, planned: Planned, number: int, times: Times | None) -> Row:
     if tile is not None:
         runs += " " + "x".join(map(str, tile))
     seams = (" + add" if node.add else "") + (" ... + add_after" if node.add_after else "")
-    why = USUAL if way == _first(planned, number) else SMALLER
+    # Candidates that two threads planned at once are alike, but hold arrays, which do not compare.
+    why = USUAL if chosen == _first(planned, number).candidate.choice else SMALLER
     if times is None and limit().seconds is not None:
         why += f", as predicted: not measured in {limit().seconds:g} seconds"
     return Row(
