@@ -64,6 +64,7 @@ from types import SimpleNamespace
 import numpy as np, winogen
 from winogen.conv import execute
 execute._PATIENCE = 1e-5
+signal.signal(signal.SIGINT, signal.default_int_handler)    # shells in the background ignore it
 weight, x = np.ones((64, 64, 3, 3), np.float32), np.ones((20, 64, 56, 56), np.float32)
 conv = winogen.Conv2d(weight, padding=1, algorithm="direct", threads=1)
 prepared = conv._prepare(x.shape)
