@@ -1,7 +1,7 @@
 """What `output_tolerance` of `winogen.torch.optimize` gains, and whether what it promises holds.
 
     python scripts/output_errors.py                      # four nets
-    python scripts/output_errors.py resnet18 --inputs 20
+    python scripts/output_errors.py resnet18 --inputs 20 --tolerances 5e-3,1.5e-2
 
 Each net has the random weights of `winogen bench`. Times are medians of calls in turns with the net
 optimized without a tolerance, on one thread; errors are the worst of inputs that `optimize` has not
@@ -26,7 +26,7 @@ from winogen_lab.nets import NETS
 from winogen_lab.nets.blocks import fill
 
 USUAL = ("resnet18", "unet", "vgg16", "dncnn")
-TOLERANCES = (1e-6, 1e-4, 1e-3)
+TOLERANCES = "1e-6,1e-4,1e-3"
 
 
 def worst(
@@ -43,7 +43,9 @@ def worst(
     return errors
 
 
-def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool:
+def measured(
+    name: str, tolerances: list[float], inputs: int, rounds: int, seconds: float | None
+) -> bool:
     """Print the lines of a net; return whether all promises hold."""
     net = NETS[name]
     model, x = net.module(), torch.randn(net.input, generator=torch.Generator().manual_seed(1))
@@ -51,7 +53,7 @@ def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool
         fill(model, x, 0)
     usual = winogen.torch.optimize(model, x, seconds=seconds)
     made, asked = [], []
-    for tolerance in TOLERANCES:
+    for tolerance in tolerances:
         try:
             made.append(
                 winogen.torch.optimize(model, x, output_tolerance=tolerance, seconds=seconds)
@@ -76,13 +78,19 @@ def measured(name: str, inputs: int, rounds: int, seconds: float | None) -> bool
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="*", default=USUAL, help=f"of {', '.join(NETS)}")
+    parser.add_argument("--tolerances", default=TOLERANCES, help=f"of the output ({TOLERANCES})")
     parser.add_argument("--inputs", type=int, default=100, help="that nobody has seen (100)")
     parser.add_argument("--rounds", type=int, default=11, help="calls of each model (11)")
     parser.add_argument("--seconds", type=float, default=None, help="limit of optimize (none)")
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(cpu_name(), flush=True)
-    how = given.inputs, given.rounds, given.seconds
+    how = (
+        [float(one) for one in given.tolerances.split(",")],
+        given.inputs,
+        given.rounds,
+        given.seconds,
+    )
     return int(False in [measured(name, *how) for name in given.nets])
 
 

@@ -271,6 +271,27 @@ def test_plans_by_familiar_kernels(name):
     assert limited.packed_bytes <= least  # by others, where the familiar have larger filters
 
 
+def test_layers_of_a_net_with_many_filters_read_their_own_from_memory():
+    """Where the last cache has room for all, each finds its own there."""
+    weight = np.ones((256, 256, 3, 3), np.float32)
+
+    def nodes(count):
+        return [
+            Node(Conv(weight, padding=(1, 1, 1, 1)), (f"v{i}",), (f"v{i + 1}",))
+            for i in range(count)
+        ]
+
+    settings = Settings("NHWC", "float32", 1, None, "auto", TARGETS["avx512"], Machine())
+    few, many = (
+        plan(Graph(("v0",), nodes(count), (f"v{count}",)), [(1, 256, 14, 14)], settings)
+        for count in (7, 8)
+    )
+    assert few.settings == settings
+    assert many.settings == replace(settings, machine=Machine().among(8 * weight.nbytes))
+    assert many.settings != settings
+    assert many.choices[0].seconds > few.choices[0].seconds
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("ldd"), reason="needs ldd")
 @pytest.mark.parametrize("dtype", ("float32", "float64"))

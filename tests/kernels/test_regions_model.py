@@ -35,14 +35,29 @@ def test_tiles_and_sums_leave_l2_by_degrees():
 @pytest.mark.parametrize("u", [ROOM // 4, ROOM // 2])
 def test_filters_come_from_afar_by_degrees(u):
     near, far = u / MACHINE.l2_rate, u / MACHINE.l3_rate
+    first = costs.first_read(MACHINE, u)
 
-    def cycles(kept, items=5):
-        return float(costs.read_beside(MACHINE, u, items, kept))
+    def cycles(kept):
+        """Of each item but the first, which reads what a call before it left."""
+        return (5 * float(costs.read_beside(MACHINE, u, 5, kept)) - first) / 4
 
     assert cycles(0) == cycles(ROOM - u) == pytest.approx(near)
     assert cycles(ROOM - u / 2) == pytest.approx((near + far) / 2)
     assert cycles(ROOM) == cycles(9 * ROOM) == pytest.approx(far)
-    assert cycles(9 * ROOM, items=1) == u / costs.read_again(MACHINE, u, 1)
+    assert costs.read_beside(MACHINE, u, 1, 9 * ROOM) == first
+
+
+@pytest.mark.parametrize("items", [1, 2, 7])
+def test_the_first_item_reads_filters_from_where_the_call_before_left_them(items):
+    """Twice as many bytes as they have pass by until then; in a net of many filters, all others."""
+    filters = MACHINE.l3_bytes * 3 // 4
+    far, memory = filters / MACHINE.l3_rate, filters / MACHINE.memory_rate
+    each = memory / items + far * (items - 1) / items
+    assert costs.read_again(MACHINE, filters, items) == pytest.approx(each)
+    assert costs.read_beside(MACHINE, filters, items, 9 * ROOM) == pytest.approx(each)
+    small = MACHINE.l2_bytes
+    alone, net = (costs.first_read(MACHINE.among(n), small) for n in (small, MACHINE.l3_bytes + 1))
+    assert (alone, net) == (small / MACHINE.l3_rate, small / MACHINE.memory_rate)
 
 
 def test_panels_of_tiles_read_filters_again_that_have_no_room_in_l1():

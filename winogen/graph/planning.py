@@ -193,10 +193,12 @@ class Outlines:
         ]
 
     @property
-    def layers(self) -> list[tuple[str, Problem]]:
-        """The convolutions that have filters of their own: what they make, problems, folded."""
-        found = ((o.steps[i].key, o.problems[i]) for o, i in self._limited)
-        return [(key, problem) for key, problem in found if problem is not None]
+    def layers(self) -> list[tuple[str, Problem, Settings]]:
+        """The convolutions that have filters of their own: what they make, problems, folded, and
+        the settings of their segments.
+        """
+        found = ((o.steps[i].key, o.problems[i], o.settings) for o, i in self._limited)
+        return [(key, problem, settings) for key, problem, settings in found if problem]
 
     @property
     def least_packed_bytes(self) -> int:
@@ -230,13 +232,15 @@ class _Outline:
         outputs: Sequence[Shape],
         settings: Settings,
     ):
-        self.settings, self.buffers, self.outputs = settings, dict(buffers), tuple(outputs)
+        self.buffers, self.outputs = dict(buffers), tuple(outputs)
         nothing = any(0 in shape for shape in buffers.values())
         self.steps = () if nothing else tuple(steps)
         self.problems = [
             problem_of(step, buffers, settings).folded if step.op.is_convolution else None
             for step in self.steps
         ]
+        filters = sum(problem.layer.weight_bytes for problem in self.problems if problem)
+        self.settings = settings = replace(settings, machine=settings.machine.among(filters))
         before = {step.output.buffer: step.op.samples_before for step in self.steps}
         self.options = [
             ()

@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 # Errors of inputs that nobody has seen may be larger: so much of the promise may be measured, and
 # so much is aimed at.
-SAFE, _AIM = 0.8, 0.65
+SAFE, _AIM = 0.8, 0.7
 # How often tolerances are made anew because of what was measured, and what is worth that.
-_TRIES, _WORTH_IT = 4, 0.75
+_TRIES, _WORTH_IT = 4, 0.85
 # Gains, and errors on more than two inputs, take such a part of the limit of seconds each.
 _PART = 0.2
 # Of an output with fewer numbers than these, noise is drawn several times, but not more often.

@@ -140,17 +140,15 @@ def offers(outlines: Outlines) -> dict[str, list[Priced]]:
 
     Several problems of one layer, as of a transposed one, have one tolerance.
     """
-    problems: dict[str, list[Problem]] = {}
-    for name, problem in outlines.layers:
-        problems.setdefault(name, []).append(problem)
-    known: dict[Problem, list[Priced]] = {}
-    found = {}
-    for name, some in problems.items():
-        for problem in some:
-            if problem not in known:
-                known[problem] = offers_of(problem, outlines.settings)
-        found[name] = _together([known[problem] for problem in some])
-    return {name: some for name, some in found.items() if some}
+    found: dict[str, list[Sequence[Priced]]] = {}
+    known: dict[tuple[Problem, Settings], list[Priced]] = {}
+    for name, *layer in outlines.layers:
+        key = problem, settings = tuple(layer)
+        if key not in known:
+            known[key] = offers_of(problem, settings)
+        found.setdefault(name, []).append(known[key])
+    together = ((name, _together(some)) for name, some in found.items())
+    return {name: some for name, some in together if some}
 
 
 def _together(ways: Sequence[Sequence[Priced]]) -> list[Priced]:

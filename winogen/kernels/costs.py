@@ -122,13 +122,23 @@ def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
     )
 
 
+def first_read(machine: Machine, filters: Any) -> Any:
+    """Cycles in which a call reads all filters for the first time.
+
+    They lie where the call before left them, or others that were read since.
+    """
+    return filters / machine.read_rate(machine.costs.filters_displaced * filters)
+
+
 def read_again(machine: Machine, filters: Any, items: Any) -> Any:
-    """The rate at which all filters are read: once per item, or per call if there is one item."""
-    return machine.read_rate(np.where(items > 1, 1, machine.costs.displaced) * filters)
+    """Cycles per item in which all filters are read, for each item once."""
+    return (
+        first_read(machine, filters) + (items - 1) * filters / machine.read_rate(filters)
+    ) / items
 
 
 def read_beside(machine: Machine, filters: Any, items: Any, kept: Any) -> Any:
-    """Cycles in which all filters are read, for an item that works in buffers of ``kept`` bytes.
+    """The same for items that work in buffers of ``kept`` bytes.
 
     The buffers pass by from one item to the next. Filters without room in L2 beside them come from
     afar.
@@ -136,7 +146,7 @@ def read_beside(machine: Machine, filters: Any, items: Any, kept: Any) -> Any:
     far = np.clip((filters + kept - machine.l2_room) / filters, 0, 1)
     beyond = machine.read_rate(np.maximum(filters, machine.l2_bytes))
     again = filters * (far / beyond + (1 - far) / machine.l2_rate)
-    return np.where(items > 1, again, filters / read_again(machine, filters, items))
+    return (first_read(machine, filters) + (items - 1) * again) / items
 
 
 def written(work: Work, machine: Machine, size: Any, non_temporal: bool) -> Any:

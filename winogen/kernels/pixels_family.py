@@ -84,9 +84,8 @@ def fetched(work: Work, machine: Machine, counted: Demand) -> Any:
 
 def multiply(work: Work, machine: Machine, counted: Demand, arithmetic: Any) -> Any:
     """Cycles of a block's product, the filters read for each."""
-    filters = counted.bytes("U")
-    rate = cost.read_again(machine, filters, work.items)
-    return cost.roof(arithmetic, filters / rate, machine.costs.shows)
+    filters = cost.read_again(machine, counted.bytes("U"), work.items)
+    return cost.roof(arithmetic, filters, machine.costs.shows)
 
 
 def read_again(work: Work, packed: int) -> Move:

@@ -78,6 +78,8 @@ class Costs:
     tile_store: float = 64
     # What other data pass by between two uses needs this many times its size to stay in a cache.
     displaced: float = 2
+    # The same of filters, from one call to the next.
+    filters_displaced: float = 2
 
     def call(self, chains: int) -> float:
         """Cycles to enter and leave the micro-kernel."""

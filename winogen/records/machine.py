@@ -52,6 +52,19 @@ class Machine:
         """
         return replace(self, costs=replace(self.costs, barrier=math.inf))
 
+    def among(self, filters: float) -> Machine:
+        """The same for layers of a net with so many bytes of filters.
+
+        Where these have no room in the last cache, each layer reads its own from memory: until its
+        next call all others have taken their place.
+
+        >>> Machine().among(100 << 20).costs.filters_displaced
+        inf
+        """
+        if filters <= self.l3_bytes:
+            return self
+        return replace(self, costs=replace(self.costs, filters_displaced=math.inf))
+
     def read_rate(self, size: npt.ArrayLike) -> np.ndarray:
         """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
         beyond = np.where(np.asarray(size) <= self.l3_bytes, self.l3_rate, self.memory_rate)
