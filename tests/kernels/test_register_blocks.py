@@ -168,3 +168,16 @@ def test_a_block_that_is_not_kept_loads_more(tmp_path):
     assert block.registers <= 16 and not is_kept(TARGETS["avx2"], block)
     loop = innermost_loop("avx2", "NHWC", block, tmp_path)
     assert sum(bool(re.match(r"v\w+\s.*\(%r", text)) for text in loop) > 7
+
+
+@pytest.mark.parametrize("choice", [Choice("direct"), Choice("mcmr", (4, 4))], ids=["direct", "mcmr"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_what_is_added_is_fetched(choice, layout, tmp_path):
+    """Compilers may take a function that only fetches for one that does nothing."""
+    compiler, target = x86_compiler(), TARGETS["avx512"]
+    problem = LAYERS["vgg16-28x28x512-512-k3"].problem(layout)
+    source = render(KernelSpec.of(assign(work_of(problem, choice, target))))
+    (tmp_path / "kernel.c").write_text(source)
+    flags = [flag for flag in flags_for(target) if flag != "-shared"]
+    subprocess.run([*compiler.command, *flags, "-S", "kernel.c"], cwd=tmp_path, check=True)
+    assert re.search(r"\t(call|jmp)\tfetch_added", (tmp_path / "kernel.s").read_text())
