@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from kernels.samples import work_for as of_shapes
 
 from winogen.codegen.render import render
 from winogen.conv.choice import Choice
@@ -170,14 +171,24 @@ def test_a_block_that_is_not_kept_loads_more(tmp_path):
     assert sum(bool(re.match(r"v\w+\s.*\(%r", text)) for text in loop) > 7
 
 
-@pytest.mark.parametrize("choice", [Choice("direct"), Choice("mcmr", (4, 4))], ids=["direct", "mcmr"])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_what_is_added_is_fetched(choice, layout, tmp_path):
+@pytest.mark.parametrize(
+    "algorithm, size, layout",
+    [("direct", 3, "NHWC"), ("direct", 1, "NCHW"), ("mcmr", 3, "NHWC")],
+)
+def test_what_is_added_is_fetched(algorithm, size, layout, tmp_path):
     """Compilers may take a function that only fetches for one that does nothing."""
     compiler, target = x86_compiler(), TARGETS["avx512"]
-    problem = LAYERS["vgg16-28x28x512-512-k3"].problem(layout)
-    source = render(KernelSpec.of(assign(work_of(problem, choice, target))))
-    (tmp_path / "kernel.c").write_text(source)
+    tile = {"tile": (4, 4)} if algorithm == "mcmr" else {}
+    work = of_shapes(
+        (64, 64, size, size),
+        (1, 28, 28),
+        algorithm,
+        target,
+        layout=layout,
+        padding=size // 2,
+        **tile,
+    )
+    (tmp_path / "kernel.c").write_text(render(KernelSpec.of(work)))
     flags = [flag for flag in flags_for(target) if flag != "-shared"]
     subprocess.run([*compiler.command, *flags, "-S", "kernel.c"], cwd=tmp_path, check=True)
     assert re.search(r"\t(call|jmp)\tfetch_added", (tmp_path / "kernel.s").read_text())
