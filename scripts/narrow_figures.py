@@ -51,6 +51,7 @@ def main() -> None:
                 [net], NetSettings(rounds=asked.rounds, within=within, **usual), say
             )
         if asked.results:
+            asked.results.mkdir(parents=True, exist_ok=True)
             report.save(document, asked.results / f"{net.name}.json")
         found = document["nets"][0]
         rows, their = found["contestants"], report.fastest(found, ours=False)

@@ -214,10 +214,10 @@ def test_a_part_that_does_not_run_has_no_time():
 
 def test_a_promise_is_measured_and_a_later_process_takes_it_for_kept():
     """What breaks it is made anew, of a smaller budget."""
-    one = Promising((2e-4, 5e-5), wholes=(FASTER,))
+    one = Promising((2e-4, 6.5e-5), wholes=(FASTER,))
     draft, _ = decided(one)
     assert one.budgets[0] > 2 * one.budgets[1] and len(one.budgets) == 2
-    assert draft.promise.measured == 5e-5 and draft.way.spending.tolerances["a"] == one.budgets[1]
+    assert draft.promise.measured == 6.5e-5 and draft.way.spending.tolerances["a"] == one.budgets[1]
     later = Promising(())
     again, _ = decided(later)
     assert again.way.spending == draft.way.spending and again.promise == draft.promise
@@ -225,9 +225,9 @@ def test_a_promise_is_measured_and_a_later_process_takes_it_for_kept():
 
 
 def test_layers_that_the_framework_computes_faster_are_kept_where_a_promise_breaks():
-    one = Promising((5e-5, 9e-5), layers={"wide": SLOWER}, wholes=(FASTER, FASTER))
+    one = Promising((6.5e-5, 9e-5), layers={"wide": SLOWER}, wholes=(FASTER, FASTER))
     draft, _ = decided(one)
-    assert not draft.way.slower and draft.promise.measured == 5e-5
+    assert not draft.way.slower and draft.promise.measured == 6.5e-5
 
 
 def test_what_keeps_no_promise_is_left_to_the_framework_unless_that_breaks_it_too():
@@ -238,5 +238,5 @@ def test_what_keeps_no_promise_is_left_to_the_framework_unless_that_breaks_it_to
 
 
 def test_a_framework_that_is_faster_and_breaks_a_promise_is_not_taken():
-    draft, described = decided(Promising((5e-5,), theirs=2e-4, wholes=(SLOWER,)))
+    draft, described = decided(Promising((6.5e-5,), theirs=2e-4, wholes=(SLOWER,)))
     assert draft.whole.is_slower and not draft.left and described == dict.fromkeys("bca", FASTER)

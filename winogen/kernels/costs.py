@@ -123,10 +123,7 @@ def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
 
 
 def first_read(machine: Machine, filters: Any) -> Any:
-    """Cycles in which a call reads all filters for the first time.
-
-    They lie where the call before left them, or others that were read since.
-    """
+    """Cycles in which a call first reads all filters, from where others that were read left them."""
     return filters / machine.read_rate(machine.costs.filters_displaced * filters)
 
 
