@@ -35,7 +35,7 @@ def test_tiles_and_sums_leave_l2_by_degrees():
 @pytest.mark.parametrize("u", [ROOM // 4, ROOM // 2])
 def test_filters_come_from_afar_by_degrees(u):
     near, far = u / MACHINE.l2_rate, u / MACHINE.l3_rate
-    first = costs.first_read(MACHINE, u)
+    first = costs.read_beside(MACHINE, u, 1, 0)
 
     def cycles(kept):
         """Of each item but the first, which reads what a call before it left."""
@@ -44,7 +44,8 @@ def test_filters_come_from_afar_by_degrees(u):
     assert cycles(0) == cycles(ROOM - u) == pytest.approx(near)
     assert cycles(ROOM - u / 2) == pytest.approx((near + far) / 2)
     assert cycles(ROOM) == cycles(9 * ROOM) == pytest.approx(far)
-    assert costs.read_beside(MACHINE, u, 1, 9 * ROOM) == first
+    for items in (0, 1):  # of no images, and of one
+        assert costs.read_beside(MACHINE, u, items, 9 * ROOM) == pytest.approx(first)
 
 
 @pytest.mark.parametrize("items", [1, 2, 7])
@@ -56,7 +57,9 @@ def test_the_first_item_reads_filters_from_where_the_call_before_left_them(items
     assert costs.read_again(MACHINE, filters, items) == pytest.approx(each)
     assert costs.read_beside(MACHINE, filters, items, 9 * ROOM) == pytest.approx(each)
     small = MACHINE.l2_bytes
-    alone, net = (costs.first_read(MACHINE.among(n), small) for n in (small, MACHINE.l3_bytes + 1))
+    alone, net = (
+        costs.read_again(MACHINE.among(n), small, 1) for n in (small, MACHINE.l3_bytes + 1)
+    )
     assert (alone, net) == (small / MACHINE.l3_rate, small / MACHINE.memory_rate)
 
 

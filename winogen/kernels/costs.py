@@ -122,16 +122,18 @@ def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
     )
 
 
-def first_read(machine: Machine, filters: Any) -> Any:
-    """Cycles in which a call first reads all filters, from where others that were read left them."""
-    return filters / machine.read_rate(machine.costs.filters_displaced * filters)
+def each_read(machine: Machine, filters: Any, items: Any, again: Any) -> Any:
+    """Cycles per item in which all filters are read, by all items but the first in ``again``.
+
+    The first finds them where the call before left them, or others that were read since.
+    """
+    first = filters / machine.read_rate(machine.costs.filters_displaced * filters)
+    return again + (first - again) / np.maximum(items, 1)
 
 
 def read_again(machine: Machine, filters: Any, items: Any) -> Any:
     """Cycles per item in which all filters are read, for each item once."""
-    return (
-        first_read(machine, filters) + (items - 1) * filters / machine.read_rate(filters)
-    ) / items
+    return each_read(machine, filters, items, filters / machine.read_rate(filters))
 
 
 def read_beside(machine: Machine, filters: Any, items: Any, kept: Any) -> Any:
@@ -143,7 +145,7 @@ def read_beside(machine: Machine, filters: Any, items: Any, kept: Any) -> Any:
     far = np.clip((filters + kept - machine.l2_room) / filters, 0, 1)
     beyond = machine.read_rate(np.maximum(filters, machine.l2_bytes))
     again = filters * (far / beyond + (1 - far) / machine.l2_rate)
-    return (first_read(machine, filters) + (items - 1) * again) / items
+    return each_read(machine, filters, items, again)
 
 
 def written(work: Work, machine: Machine, size: Any, non_temporal: bool) -> Any:
