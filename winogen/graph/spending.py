@@ -142,10 +142,10 @@ def offers(outlines: Outlines) -> dict[str, list[Priced]]:
     """
     found: dict[str, list[Sequence[Priced]]] = {}
     known: dict[tuple[Problem, Settings], list[Priced]] = {}
-    for name, *layer in outlines.layers:
-        key = problem, settings = tuple(layer)
+    for name, problem, settings in outlines.layers:
+        key = problem, settings
         if key not in known:
-            known[key] = offers_of(problem, settings)
+            known[key] = offers_of(*key)
         found.setdefault(name, []).append(known[key])
     together = ((name, _together(some)) for name, some in found.items())
     return {name: some for name, some in together if some}
