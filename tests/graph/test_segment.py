@@ -169,8 +169,11 @@ def test_packed_filters_are_shared_between_shapes_and_limited():
     planned = tight.plan(shapes[:1])
     assert least <= planned.packed_bytes <= 2 * least < free.plan(shapes[:1]).packed_bytes
     assert tight.bound(shapes[:1]).packed_bytes == planned.packed_bytes
+    # A limit that is too low for a shape is no reason not to compute it.
+    none, one = (Segment(graph, memory_limit=limit).plan(shapes[:1]) for limit in (0, 1))
+    assert one.packed_bytes == none.packed_bytes >= least
     with pytest.raises(InvalidValue, match="memory_limit"):
-        Segment(graph, memory_limit=1).plan(shapes[:1])
+        plan(graph, shapes[:1], free.settings(), 1)
 
 
 def test_a_ceiling_for_errors():

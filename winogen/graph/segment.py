@@ -14,7 +14,7 @@ from winogen.errors import BuildError, InvalidType, InvalidValue
 from winogen.graph import later
 from winogen.graph.compiling import compile_all, compile_soon, kernels
 from winogen.graph.ir import Graph
-from winogen.graph.planning import Planned, Settings, plan
+from winogen.graph.planning import Outlines, Planned, Settings
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
 from winogen.graph.trial import tried
@@ -45,10 +45,10 @@ class Segment:
     their axes in that order with the ``layout`` "NCHW", and the channels last with "NHWC".
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
-    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
-    little as they can. A layer whose predicted error is above ``most_error`` is computed more
-    carefully, if there is a way. ``tolerances``: those of single layers, by what they make.
-    Raises InvalidType and InvalidValue.
+    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit. Shapes
+    that need more take as little as they can, as all do with 0. A layer whose predicted error is
+    above ``most_error`` is computed more carefully, if there is a way. ``tolerances``: those of
+    single layers, by what they make. Raises InvalidType and InvalidValue.
 
     >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
     >>> box = np.ones((2, 1, 3, 3), np.float32)
@@ -151,7 +151,9 @@ class Segment:
         planned = self._plans.get(key)
         if planned is None:
             limit = self._options["memory_limit"]
-            planned = plan(self.graph, input_shapes, self.settings(threads), limit)
+            outlines = Outlines([(self.graph, input_shapes)], self.settings(threads))
+            least = outlines.least_packed_bytes if limit else 0
+            (planned,) = outlines.plans(limit and max(limit, least))
             with self._lock:
                 remember(self._plans, key, planned, self._kept)
         return planned
