@@ -173,7 +173,7 @@ def test_packed_filters_are_shared_between_shapes_and_limited():
     none, one = (Segment(graph, memory_limit=limit).plan(shapes[:1]) for limit in (0, 1))
     assert one.packed_bytes == none.packed_bytes >= least
     with pytest.raises(InvalidValue, match="memory_limit"):
-        plan(graph, shapes[:1], free.settings(), 1)
+        plan_all([(graph, shapes[:1])], free.settings(), 1)
 
 
 def test_a_ceiling_for_errors():

@@ -148,10 +148,16 @@ def plan(
 ) -> Planned:
     """Return the plan of a segment for inputs of these shapes (N, C, H, W); compiles nothing.
 
-    Raises InvalidValue for shapes that do not fit, for a tolerance below all errors, and for too
-    low a memory limit.
+    Where filters need more than ``memory_limit`` bytes, they take as little as they can, as with 0.
+    Raises InvalidValue for shapes that do not fit, and for a tolerance below all errors.
     """
-    return plan_all([(graph, input_shapes)], settings, memory_limit)[0]
+    parts = [(graph, input_shapes)]
+    try:
+        return plan_all(parts, settings, memory_limit)[0]
+    except InvalidValue:
+        if not memory_limit:
+            raise
+        return plan_all(parts, settings, 0)[0]
 
 
 def plan_all(
@@ -161,7 +167,8 @@ def plan_all(
 ) -> list[Planned]:
     """Return the plans of several segments whose packed filters share one limit, if there is one.
 
-    With 0 they take as little as they can.
+    With 0 they take as little as they can. Raises InvalidValue as `plan` does, and for too low a
+    limit.
 
     A segment that is planned alone, with its bytes here as its limit, has the same plan: a filter
     becomes smaller in the same order, whatever others do.

@@ -14,7 +14,7 @@ from winogen.errors import BuildError, InvalidType, InvalidValue
 from winogen.graph import later
 from winogen.graph.compiling import compile_all, compile_soon, kernels
 from winogen.graph.ir import Graph
-from winogen.graph.planning import Outlines, Planned, Settings
+from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
 from winogen.graph.trial import tried
@@ -151,9 +151,7 @@ class Segment:
         planned = self._plans.get(key)
         if planned is None:
             limit = self._options["memory_limit"]
-            outlines = Outlines([(self.graph, input_shapes)], self.settings(threads))
-            least = outlines.least_packed_bytes if limit else 0
-            (planned,) = outlines.plans(limit and max(limit, least))
+            planned = plan(self.graph, input_shapes, self.settings(threads), limit)
             with self._lock:
                 remember(self._plans, key, planned, self._kept)
         return planned
