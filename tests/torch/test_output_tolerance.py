@@ -51,11 +51,11 @@ def error(made, model, x):
 def test_the_error_at_the_output_is_as_promised(branches):
     """On inputs that nobody has seen, and made use of: a layer that hardly matters may be off."""
     model, x = branches
-    made, told = promised(model, x, output_tolerance=6e-7)
+    made, told = promised(model, x, output_tolerance=5e-7)
     torch.manual_seed(1)
     for _ in range(10):
-        assert error(made, model, torch.randn_like(x)) <= 6e-7
-    assert told.promise.measured <= 6e-7 < told.promise.measured * 20
+        assert error(made, model, torch.randn_like(x)) <= 5e-7
+    assert told.promise.measured <= 5e-7 < told.promise.measured * 20
     # What is predicted is about what is measured: it would not be with wrong gains.
     assert told.promise.measured / 3 < told.promise.predicted < 20 * told.promise.measured
     rows = {row.name: row for row in told.rows}
@@ -64,7 +64,7 @@ def test_the_error_at_the_output_is_as_promised(branches):
     assert sum(row.share for row in told.rows) == pytest.approx(1)
     assert rows["hardly"].share < 0.2
     text = str(told)
-    assert "of output" in text and "promised at the output: L2 at most 6.0e-07" in text
+    assert "of output" in text and "promised at the output: L2 at most 5.0e-07" in text
 
 
 def test_gains_say_what_becomes_of_a_layers_error(branches):
