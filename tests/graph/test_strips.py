@@ -25,6 +25,7 @@ from winogen.graph import (
 from winogen.graph.planning import plan
 from winogen.graph.steps import Bound
 from winogen.graph.strips import Compute, Rows, strips_of
+from winogen.records import Costs, Machine
 from winogen.tasks.duel import Times
 
 RNG = np.random.default_rng(5)
@@ -175,6 +176,17 @@ def planned(graph, shape, *, layout="NHWC", algorithm="auto", threads=1, **chang
     costs = replace(usual.machine.costs, barrier=0.0, residual=0.0)
     machine = replace(usual.machine, l2_bytes=4 << 10, l3_bytes=8 << 10, costs=costs)
     return plan(graph, [shape], replace(usual, machine=machine, **changes))
+
+
+def test_strips_pay_sooner_where_others_take_more_of_the_last_cache():
+    graph, shape = simplify(GRAPHS["pair"]), (1, 6, 120, 120)
+    usual = Segment(graph, layout="NHWC", threads=1).settings()
+    few, many = (
+        Machine(l2_bytes=4 << 10, l3_bytes=1 << 20, costs=replace(Costs(), displaced=times))
+        for times in (1.0, 64.0)
+    )
+    assert not plan(graph, [shape], replace(usual, machine=few)).possible
+    assert plan(graph, [shape], replace(usual, machine=many)).possible
 
 
 def bound(graph, shape, **options):

@@ -169,11 +169,6 @@ class Layer:
         return Precision.of(self.dtype).itemsize
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of all weights, as they are given."""
-        return prod(self.weight_shape) * self.itemsize
-
-    @property
     def reach(self) -> Sizes:
         """What one output sees of the input along each axis."""
         return tuple(axis.reach for axis in self.axes)

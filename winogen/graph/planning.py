@@ -246,7 +246,7 @@ class _Outline:
             problem_of(step, buffers, settings).folded if step.op.is_convolution else None
             for step in self.steps
         ]
-        filters = sum(problem.layer.weight_bytes for problem in self.problems if problem)
+        filters = sum(step.op.weight_bytes for step in self.steps)
         self.settings = settings = replace(settings, machine=settings.machine.among(filters))
         before = {step.output.buffer: step.op.samples_before for step in self.steps}
         self.options = [
